@@ -1,8 +1,9 @@
-//! Work that is done ahead of a statement's rows: constants are computed, and a plan guesses what
-//! `now() - interval '1 hour'` will be.
+//! Evaluation ahead of execution: computes constants, and estimates values for the planner, such as
+//! `now() - interval '1 hour'`.
 //!
-//! None of it is needed: what is not computed here is computed where the rows are, where it can be
-//! cancelled. So all of a statement has one account, and ends ahead when that is used up.
+//! This work is optional. An expression that is not computed here is computed for the rows, where
+//! it can be cancelled. So a statement has one account for all such work. Once the account is used
+//! up, nothing more is computed ahead.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -19,11 +20,11 @@ niwaki_env::thread_local! {
 
 struct Account {
     asker: Asker,
-    /// Nothing more is computed.
+    /// True once the account is used up.
     spent: bool,
 }
 
-/// The account of a statement; the one before it is in use again when this goes.
+/// The account of a statement. Dropping it restores the previous account.
 #[must_use = "the account is closed with it"]
 pub(crate) struct OfStatement(Option<Account>);
 
@@ -34,20 +35,20 @@ impl Drop for OfStatement {
     }
 }
 
-/// Opens an account for the statement that this thread analyzes, until the result goes.
+/// Opens an account for the statement that this thread analyzes. Dropping the result closes it.
 pub(crate) fn of_statement() -> OfStatement {
     let new = Account { asker: work::ahead(), spent: false };
     OfStatement(ACCOUNT.with(|account| account.replace(Some(new))))
 }
 
-/// The value of an expression that reads no row, at the moment `now`, in microseconds since 2000.
-/// `None` where that fails, or the account is used up.
+/// Returns the value of an expression that reads no row, at the time `now` (microseconds since
+/// 2000). Returns `None` if the evaluation fails, or the account is used up.
 pub(crate) fn value(expr: &Expr, now: i64) -> Option<Datum> {
     let asker = ACCOUNT.with(|account| match &*account.borrow() {
         None => Some(work::ahead()),
         Some(account) => (!account.spent).then(|| Arc::clone(&account.asker)),
     })?;
-    // Its failure is no failure of the statement, so no interrupt is used up.
+    // This failure does not fail the statement, so no interrupt is consumed.
     let _asking = work::asking(Some(asker));
     let value = sessionless::with_times(now, |exec| {
         let mut state = State::default();

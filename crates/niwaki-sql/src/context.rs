@@ -1,4 +1,5 @@
-//! What a statement gets from the session that runs it, and where its rows go.
+//! Interfaces between a statement and its session: contexts, services, and the receiver of result
+//! rows.
 
 use std::sync::Arc;
 
@@ -13,30 +14,33 @@ use crate::exec::Calls;
 use crate::expr::{Collation, Expr};
 use crate::store::Store;
 
-/// What analysis and planning read.
+/// The input of analysis and planning.
 #[derive(Clone, Copy)]
 pub struct AnalyzeContext<'a> {
     /// The catalog that the statement sees.
     pub catalog: &'a CatalogState,
-    /// Where names without a schema are looked up.
+    /// The search path for names without a schema.
     pub path: &'a SearchPath,
-    /// How literals of date and time types are read.
+    /// Settings for parsing date and time literals.
     pub text: &'a TextSettings,
-    /// Start of the transaction, microseconds since 2000-01-01 UTC: what the literal `now` means.
+    /// Start of the transaction, in microseconds since 2000-01-01 UTC: the value of the literal
+    /// `now`.
     pub now: i64,
-    /// Which plans may be made.
+    /// The planner settings.
     pub planner: PlannerSettings,
-    /// As [`Environment::check_interrupts`]: asked between the steps of planning, which takes long for many tables.
+    /// Interrupt check, as in [`Environment::check_interrupts`]. It is called between planning
+    /// steps, since planning takes long for many tables.
     pub interrupts: &'a dyn Fn() -> Result<()>,
-    /// The time now, in microseconds: EXPLAIN tells how long planning took.
+    /// Clock, in microseconds, for EXPLAIN's planning time.
     pub clock: &'a dyn Fn() -> i64,
-    /// Where the bodies of users' functions are kept; where they are not looked at, none.
+    /// Collector of the users' functions that the statement calls; `None` if their bodies are not
+    /// analyzed.
     pub functions: Option<&'a CalledFunctions<'a>>,
-    /// Whether the text is the catalog's own, in which names of users' objects are numbers.
+    /// True if the text is a stored one, in which names of users' objects are numbers.
     pub stored: bool,
 }
 
-/// What reading costs; PostgreSQL's names, defaults and unit: one page read in sequence.
+/// Cost settings with PostgreSQL's names, defaults and unit: reading one page in sequence costs 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostSettings {
     /// `seq_page_cost`
@@ -66,7 +70,7 @@ impl Default for CostSettings {
     }
 }
 
-/// Settings of the planner; PostgreSQL's names.
+/// Planner settings with PostgreSQL's names.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct PlannerSettings {
@@ -78,7 +82,7 @@ pub struct PlannerSettings {
     pub enable_indexonlyscan: bool,
     /// `enable_bitmapscan`
     pub enable_bitmapscan: bool,
-    /// `enable_skipscan`: Niwaki's own.
+    /// `enable_skipscan`, a setting of Niwaki only.
     pub enable_skipscan: bool,
     /// `enable_tidscan`
     pub enable_tidscan: bool,
@@ -96,11 +100,12 @@ pub struct PlannerSettings {
     pub hash_memory: f64,
     /// Costs.
     pub costs: CostSettings,
-    /// `max_parallel_workers_per_gather`: threads that a step may have besides the session's own.
+    /// `max_parallel_workers_per_gather`: threads of a step besides the session's own.
     pub parallel_workers: usize,
     /// `min_parallel_table_scan_size` in blocks.
     pub parallel_table_blocks: f64,
-    /// The transaction's time, in microseconds since 2000: estimates take it for that of each execution.
+    /// The transaction's time, in microseconds since 2000. Estimates assume this time for every
+    /// execution.
     pub now: i64,
 }
 
@@ -127,10 +132,10 @@ impl Default for PlannerSettings {
     }
 }
 
-/// What [`ExecContext::temp_chunk`] usually is.
+/// The usual value of [`ExecContext::temp_chunk`], in bytes.
 pub const TEMP_CHUNK_BYTES: usize = 8 << 10;
 
-/// Everything a statement needs while it runs. Borrowed anew for every call, so that a suspended
+/// Everything that a running statement needs. It is borrowed anew for every call, so a suspended
 /// portal holds no borrow.
 pub struct ExecContext<'a> {
     /// Stored tables, under the statement's snapshot.
@@ -139,34 +144,34 @@ pub struct ExecContext<'a> {
     pub environment: &'a mut dyn Environment,
     /// The catalog that the statement sees.
     pub catalog: &'a CatalogState,
-    /// Where names without a schema are looked up (`regclass` input).
+    /// The search path for names without a schema (`regclass` input).
     pub path: &'a SearchPath,
     /// The running database, for system views and administration functions.
     pub source: &'a dyn SystemSource,
-    /// How values are read and shown as text.
+    /// Settings for reading and showing values as text.
     pub text: &'a TextSettings,
-    /// Bytes that may be taken, before `53200`, by what must stay in memory: states of aggregates such as `array_agg`, results
-    /// of nested queries in expressions.
+    /// Limit, in bytes, for data that must stay in memory; `53200` beyond the limit. Such data are
+    /// states of aggregates (`array_agg`), and results of nested queries in expressions.
     pub memory_limit: usize,
-    /// `work_mem` in bytes: what a sort or kept rows take before they go to temporary files, and a bitmap before it becomes
-    /// lossy.
+    /// `work_mem` in bytes. Beyond it, a sort or kept rows (a tuplestore) go to temporary files,
+    /// and a bitmap becomes lossy.
     pub work_mem: usize,
-    /// The same for hash tables: `work_mem` times `hash_mem_multiplier`.
+    /// The same limit for hash tables: `work_mem` times `hash_mem_multiplier`.
     pub hash_mem: usize,
-    /// Where temporary files go; without it only statements that need none can run.
+    /// The place for temporary files. Without it, only statements that need none can run.
     pub temp: Option<&'a TempSpace>,
-    /// Bytes that temporary files are read and written by at a time, at least.
+    /// Least number of bytes for one read or write of a temporary file.
     pub temp_chunk: usize,
     /// Buffers of the session that point statements reuse.
     pub scratch: &'a mut Scratch,
-    /// What statements leave to be done when they end.
+    /// The work that statements queue for their end.
     pub ends: &'a dyn StatementEnd,
-    /// Calls of users' functions around what runs.
+    /// The enclosing calls of users' functions.
     pub calls: Calls,
 }
 
 impl ExecContext<'_> {
-    /// The same for a statement inside the running one, which sees another catalog.
+    /// Returns the same context for a nested statement, which sees another catalog.
     pub fn inside<'b>(&'b mut self, catalog: &'b CatalogState) -> ExecContext<'b> {
         ExecContext {
             store: &mut *self.store,
@@ -187,19 +192,20 @@ impl ExecContext<'_> {
     }
 }
 
-/// What statements leave to be done when they have ended: constraints are checked, foreign keys act, triggers are fired. A statement
-/// of a function has an end of its own.
+/// The work at the end of a statement: checking constraints, foreign-key actions, firing triggers.
+/// A statement of a function has its own end.
 pub trait StatementEnd {
-    /// How much is noted by now; what a statement leaves that begins now comes behind it.
+    /// Returns the length of the queue. A statement that begins now queues its work after this
+    /// position.
     fn noted(&self) -> usize;
-    /// Does what was left since then, and what follows from that.
+    /// Does the work queued since then, with everything that follows from it.
     ///
     /// # Errors
-    /// `23503`, `23505`, and those of what is done.
+    /// `23503`, `23505`, and the errors of the work itself.
     fn end(&self, since: usize, exec: &mut ExecContext<'_>) -> Result<()>;
 }
 
-/// Where no statement leaves anything.
+/// The end of statements that queue no work.
 #[derive(Clone, Copy, Debug)]
 pub struct NothingLeft;
 
@@ -213,8 +219,8 @@ impl StatementEnd for NothingLeft {
     }
 }
 
-/// What a session keeps from one execution to the next: buffers that point statements reuse, and the random
-/// numbers that `setseed` asked for.
+/// State that a session keeps between executions: buffers that point statements reuse, and the
+/// random numbers that `setseed` started.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(crate) key: Vec<u8>,
@@ -224,162 +230,165 @@ pub struct Scratch {
     pub(crate) random: Option<crate::functions::SeededRandom>,
 }
 
-/// What an advisory lock is on.
+/// The key of an advisory lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdvisoryNumber {
     /// One number.
     One(i64),
-    /// Two numbers, which are never the same as one.
+    /// Two numbers, which never equal a single number.
     Two(i32, i32),
 }
 
-/// An advisory lock that a function asks for, or gives back.
+/// An advisory lock that a function takes or releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdvisoryLock {
-    /// On what.
+    /// The key.
     pub number: AdvisoryNumber,
-    /// Others may share it.
+    /// True for a shared lock.
     pub shared: bool,
-    /// Until the transaction ends, rather than the session.
+    /// True if the lock is held to the end of the transaction, false for the session.
     pub transaction: bool,
 }
 
-/// Session services that functions and system tables use.
+/// Session services for functions and system tables.
 pub trait Environment {
-    /// Fails when the session was cancelled, terminated or is out of time.
+    /// Fails if the session was cancelled or terminated, or is out of time.
     ///
     /// # Errors
     /// `57014`, `57P01`.
     fn check_interrupts(&mut self) -> Result<()>;
-    /// Microseconds since 2000-01-01 UTC at which the transaction began: `now()`.
+    /// Returns the start of the transaction, in microseconds since 2000-01-01 UTC: `now()`.
     fn transaction_timestamp(&self) -> i64;
-    /// The same for the statement.
+    /// Returns the same for the statement.
     fn statement_timestamp(&self) -> i64;
-    /// The same for this instant.
+    /// Returns the same for this instant.
     fn clock_timestamp(&self) -> i64;
-    /// A random number, uniform over all bit patterns.
+    /// Returns a random number, uniform over all bit patterns.
     fn random(&mut self) -> u64;
-    /// Sleeps, returning early with an error when interrupted (`pg_sleep`).
+    /// Sleeps; returns early with an error if interrupted (`pg_sleep`).
     ///
     /// # Errors
     /// As [`check_interrupts`](Self::check_interrupts).
     fn sleep(&mut self, microseconds: u64) -> Result<()>;
-    /// `nextval` of the sequence with this oid.
+    /// Returns `nextval` of the sequence with this OID.
     ///
     /// # Errors
     /// `42809` when it is no sequence, `2200H` at its end.
     fn nextval(&mut self, sequence: u32) -> Result<i64>;
-    /// `currval` of the sequence.
+    /// Returns `currval` of the sequence.
     ///
     /// # Errors
     /// `55000` before the first `nextval` of the session.
     fn currval(&mut self, sequence: u32) -> Result<i64>;
-    /// `lastval()`.
+    /// Returns `lastval()`.
     ///
     /// # Errors
     /// `55000` before the first `nextval` of the session.
     fn lastval(&mut self) -> Result<i64>;
-    /// `setval(sequence, value, is_called)`.
+    /// Does `setval(sequence, value, is_called)`.
     ///
     /// # Errors
     /// `22003` outside the sequence's bounds.
     fn setval(&mut self, sequence: u32, value: i64, is_called: bool) -> Result<i64>;
-    /// `SHOW name`; `None` when there is no such setting.
+    /// Returns the value of `SHOW name`; `None` if there is no such setting.
     fn setting(&self, name: &str) -> Option<String>;
-    /// `SET [LOCAL] name`, or RESET without a value, returning the new value as shown.
+    /// Does `SET [LOCAL] name`, or RESET without a value. Returns the new value as shown.
     ///
     /// # Errors
     /// `42704` for an unknown name, `22023` for a bad value.
     fn set_setting(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<String>;
-    /// The running transaction's number, which it gets now if it had none (`txid_current`).
+    /// Returns the running transaction's number, and assigns one if needed (`txid_current`).
     ///
     /// # Errors
-    /// `25006` in a read-only transaction; `0A000` where there are no transactions.
+    /// `25006` in a read-only transaction; `0A000` without transactions.
     fn transaction_id(&mut self) -> Result<u64> {
         Err(crate::SqlError::unsupported("a transaction id outside of a session"))
     }
-    /// Sends a notice or warning when the statement ends, if `client_min_messages` lets it through.
+    /// Queues a notice or warning, sent at the statement's end if `client_min_messages` permits.
     fn tell(&mut self, _notice: crate::SqlError) {}
-    /// Locks a table in SHARE mode until the transaction ends: others may read it.
+    /// Locks a table in SHARE mode until the transaction ends: other transactions may read it.
     ///
     /// # Errors
-    /// Those of a wait; `0A000` where there are no transactions.
+    /// The errors of waiting; `0A000` without transactions.
     fn lock_against_writers(&mut self, _table: u32) -> Result<()> {
         Err(crate::SqlError::unsupported("a table lock outside of a session"))
     }
-    /// Locks a table in ACCESS SHARE mode until the transaction ends: its definition stays.
+    /// Locks a table in ACCESS SHARE mode until the transaction ends: its definition cannot change.
     ///
     /// # Errors
-    /// Those of a wait; `0A000` where there are no transactions.
+    /// The errors of waiting; `0A000` without transactions.
     fn lock_for_reading(&mut self, _table: u32) -> Result<()> {
         Err(crate::SqlError::unsupported("a table lock outside of a session"))
     }
-    /// Takes an advisory lock; false only when it is not free and `wait` says not to wait.
+    /// Takes an advisory lock. Returns false only if the lock is not free and `wait` is false.
     ///
     /// # Errors
-    /// Those of a wait; `0A000` where there are no sessions.
+    /// The errors of waiting; `0A000` without sessions.
     fn advisory_lock(&mut self, _lock: AdvisoryLock, _wait: bool) -> Result<bool> {
         Err(crate::SqlError::unsupported("an advisory lock outside of a session"))
     }
-    /// Gives back an advisory lock of the session; false, after a warning, when it has none.
+    /// Releases an advisory lock of the session. Returns false, after a warning, if the session
+    /// does not hold it.
     ///
     /// # Errors
-    /// `0A000` where there are no sessions.
+    /// `0A000` without sessions.
     fn advisory_unlock(&mut self, _lock: AdvisoryLock) -> Result<bool> {
         Err(crate::SqlError::unsupported("an advisory lock outside of a session"))
     }
-    /// Gives back all advisory locks of the session.
+    /// Releases all advisory locks of the session.
     ///
     /// # Errors
-    /// `0A000` where there are no sessions.
+    /// `0A000` without sessions.
     fn advisory_unlock_all(&mut self) -> Result<()> {
         Err(crate::SqlError::unsupported("an advisory lock outside of a session"))
     }
-    /// `NOTIFY channel, payload`: when the transaction commits.
+    /// Queues `NOTIFY channel, payload` for the transaction's commit.
     ///
     /// # Errors
-    /// `22023` for a bad channel or payload; `0A000` where there are no sessions.
+    /// `22023` for an invalid channel or payload; `0A000` without sessions.
     fn notify(&mut self, _channel: &str, _payload: &str) -> Result<()> {
         Err(crate::SqlError::unsupported("a notification outside of a session"))
     }
-    /// Channels that the session listens to.
+    /// Returns the channels that the session listens to.
     fn listening_channels(&self) -> Vec<String> {
         Vec::new()
     }
-    /// How full the queue of notifications is, from 0 to 1.
+    /// Returns the fill level of the notification queue, from 0 to 1.
     fn notification_queue_usage(&self) -> f64 {
         0.0
     }
-    /// The row of a table that a cursor is on, for `WHERE CURRENT OF`: of which table, or partition of it, and where it was when
-    /// the cursor came to it. `None` if it is of another partition than this one.
+    /// Returns the current row of a cursor in a table, for `WHERE CURRENT OF`. The result is the
+    /// table or partition, and the row's TID when the cursor reached it. Returns `None` if the row
+    /// belongs to another partition.
     ///
     /// # Errors
-    /// `34000` when there is no such cursor, `24000` when it is on no row of the table; `0A000` where there are no cursors.
+    /// `34000` if there is no such cursor, `24000` if it is on no row of the table; `0A000` without
+    /// cursors.
     fn row_of_cursor(&self, _cursor: &str, _table: &Relation) -> Result<Option<(Oid, Tid)>> {
         Err(crate::SqlError::unsupported("a cursor outside of a session"))
     }
-    /// Name of the current user.
+    /// Returns the name of the current user.
     fn current_user(&self) -> String;
-    /// Name of the session's user.
+    /// Returns the name of the session's user.
     fn session_user(&self) -> String;
 }
 
-/// Where result rows go.
+/// The receiver of result rows.
 pub trait RowSink {
-    /// Takes one row; the slice is valid during the call only.
+    /// Takes one row. The slice is valid only during the call.
     ///
     /// # Errors
-    /// Whatever the receiver meets; the statement fails with it.
+    /// Any error of the receiver; the statement fails with it.
     fn row(&mut self, row: &[Datum]) -> Result<()>;
 
-    /// Whether the receiver wants numbers of objects (`regclass` and its like) in this column, by its position, and not
-    /// their names.
+    /// Returns whether the receiver wants object numbers instead of names (`regclass` and similar)
+    /// in this column, given by position.
     fn takes_numbers(&self, _column: usize) -> bool {
         false
     }
 
-    /// Whether the receiver wants no more rows for now, where it need not take all: asked before each
-    /// but the first.
+    /// Returns whether the receiver wants no more rows for now, if it need not take all. Called
+    /// before each row but the first.
     fn is_full(&self) -> bool {
         false
     }
@@ -392,20 +401,21 @@ impl RowSink for Vec<Vec<Datum>> {
     }
 }
 
-/// One column of a result, as a row description tells it.
+/// A result column, as in a row description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnInfo {
     /// Name.
     pub name: String,
     /// Type and its modifier.
     pub column_type: ColumnType,
-    /// Table the column comes from unchanged, or 0.
+    /// Table that the column comes from unchanged, or 0.
     pub table: u32,
-    /// Number of the column in that table, from 1, or 0.
+    /// Number of the column in that table, from 1; or 0.
     pub attribute: i16,
-    /// Fields of a `record`, where the query says which it has.
+    /// Fields of a `record`, if the query that produces it determines them.
     pub fields: Option<RecordFields>,
-    /// The collation of its values, if it is not that of their type; [`Oid::INVALID`] where none can be derived.
+    /// The collation of the values, if it differs from their type's; [`Oid::INVALID`] if none can
+    /// be derived.
     pub collation: Option<Oid>,
 }
 
@@ -413,40 +423,40 @@ pub struct ColumnInfo {
 pub type RecordFields = Arc<[(Arc<str>, ColumnType)]>;
 
 impl ColumnInfo {
-    /// A column that is computed.
+    /// Creates a computed column.
     pub fn computed(name: impl Into<String>, column_type: ColumnType) -> Self {
         let (name, fields, collation) = (name.into(), None, None);
         Self { name, column_type, table: 0, attribute: 0, fields, collation }
     }
 
-    /// The same column with the collation of an expression.
+    /// Returns the same column with the collation of an expression.
     pub(crate) fn collated(self, derived: Collation) -> Self {
         Self { collation: derived.as_column(self.column_type), ..self }
     }
 
-    /// The column as an expression, in a slot.
+    /// Returns the column as an expression over a slot.
     pub(crate) fn at_slot(&self, slot: usize) -> Expr {
         let derived = Collation::of_column(self.collation, self.column_type.oid);
         Expr { derived, ..Expr::slot(slot, self.column_type) }
     }
 
-    /// Type of the column.
+    /// Returns the type of the column.
     pub fn oid(&self) -> TypeOid {
         self.column_type.oid
     }
 }
 
-/// How a statement ended.
+/// The completion of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// What was done.
+    /// The kind of statement.
     pub tag: CommandTag,
-    /// How many rows it concerned.
+    /// Number of affected or returned rows.
     pub rows: u64,
 }
 
 impl Completion {
-    /// Writes the text of CommandComplete over what is in `out`, whose memory is used again.
+    /// Writes the text of CommandComplete to `out`; replaces its content, but reuses its memory.
     pub fn write_tag(&self, out: &mut String) {
         use std::fmt::Write as _;
         out.clear();
@@ -459,7 +469,7 @@ impl Completion {
         };
     }
 
-    /// The text of CommandComplete: `SELECT 3`, `INSERT 0 1`, …
+    /// Returns the text of CommandComplete: `SELECT 3`, `INSERT 0 1`, …
     pub fn command_tag(&self) -> String {
         match self.tag {
             CommandTag::Insert => format!("INSERT 0 {}", self.rows),
@@ -487,7 +497,7 @@ pub enum CommandTag {
 }
 
 impl CommandTag {
-    /// The word.
+    /// Returns the word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Select => "SELECT",

@@ -1,13 +1,13 @@
-//! The database in front of a name.
+//! Database names in qualified names.
 
 use niwaki_catalog::CatalogState;
 
 use crate::error::{Result, SqlError};
 
-/// Whether the database that a relation's name begins with, if it has one, is the one whose catalog this is.
+/// Checks that the database qualifying a relation's name, if there is one, is the catalog's own.
 ///
 /// # Errors
-/// 0A000 when it is another one: statements see their own database alone.
+/// 0A000 for another database: a statement sees only its own database.
 pub fn check_database(
     catalog: &CatalogState,
     database: Option<&str>,

@@ -1,28 +1,29 @@
-//! The one error of the SQL layer, with everything a client sees of it, and the one table that gives
-//! errors of the layers below their SQLSTATE.
+//! The error type of the SQL layer, with all fields that a client receives.
+//!
+//! The conversions below assign SQLSTATEs to the errors of the lower layers.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// How bad a report is; the words are PostgreSQL's.
+/// The severity of a report, with PostgreSQL's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// The statement failed, its transaction is aborted.
+    /// The statement failed; its transaction is aborted.
     Error,
     /// The session ends.
     Fatal,
     /// The server ends.
     Panic,
-    /// The statement goes on; something is suspicious.
+    /// The statement continues; something is suspicious.
     Warning,
-    /// The statement goes on; something is worth knowing.
+    /// The statement continues; something is worth knowing.
     Notice,
-    /// What the statement was asked to tell (VERBOSE); no setting keeps it back.
+    /// Output that the statement was asked for (VERBOSE). No setting suppresses it.
     Info,
 }
 
 impl Severity {
-    /// The word in fields `S` and `V` of a protocol message.
+    /// Returns the word for the fields `S` and `V` of a protocol message.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Error => "ERROR",
@@ -35,22 +36,22 @@ impl Severity {
     }
 }
 
-/// The fields of an error or a notice as PostgreSQL's protocol knows them.
+/// The fields of an error or a notice, as in PostgreSQL's protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorFields {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// Five characters, for instance `42P01`.
+    /// The SQLSTATE: five characters, for instance `42P01`.
     pub sqlstate: &'static str,
-    /// One line, lower case, without a full stop.
+    /// The message: one line, lower case, without a full stop.
     pub message: String,
-    /// More about this case.
+    /// Details of this case.
     pub detail: Option<String>,
-    /// What to do about it.
+    /// Advice on solving the problem.
     pub hint: Option<String>,
     /// Position in the query text, in characters, from 1.
     pub position: Option<u32>,
-    /// Where it happened, for instance `COPY t, line 3, column a: "x"`.
+    /// The place of the error, for instance `COPY t, line 3, column a: "x"`.
     pub context: Option<String>,
     /// Schema of the object concerned.
     pub schema: Option<String>,
@@ -64,15 +65,16 @@ pub struct ErrorFields {
     pub constraint: Option<String>,
 }
 
-/// An error that a client sees. One pointer wide, so that results on hot paths stay small.
+/// An error that a client receives. It is one pointer wide, so that results on hot paths stay
+/// small.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SqlError(Box<ErrorFields>);
 
-/// Result of everything in the SQL layer.
+/// The result type of the SQL layer.
 pub type Result<T> = std::result::Result<T, SqlError>;
 
 impl SqlError {
-    /// An error with its SQLSTATE and message; the other fields are added with the `with_` methods.
+    /// Creates an error with SQLSTATE and message. The `with_` methods add the other fields.
     #[cold]
     pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
         Self(Box::new(ErrorFields {
@@ -91,19 +93,19 @@ impl SqlError {
         }))
     }
 
-    /// `0A000`: a construct that Niwaki does not have yet, by its name.
+    /// Creates `0A000`, for a construct that Niwaki lacks.
     #[cold]
     pub fn unsupported(construct: impl fmt::Display) -> Self {
         Self::new("0A000", format!("{construct} is not supported yet"))
     }
 
-    /// `3F000`: there is no schema of this name.
+    /// Creates `3F000`: there is no schema of this name.
     #[cold]
     pub fn undefined_schema(name: impl fmt::Display) -> Self {
         Self::new("3F000", format!("schema \"{name}\" does not exist"))
     }
 
-    /// `XX000`: a state that should be impossible, reported instead of a panic.
+    /// Creates `XX000`: an impossible state, reported instead of a panic.
     #[cold]
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new("XX000", message)
@@ -123,7 +125,7 @@ impl SqlError {
         self
     }
 
-    /// Adds a position, in characters from 1, unless there is one already.
+    /// Adds a position, in characters from 1, unless there is one.
     #[must_use]
     pub fn with_position(mut self, position: Option<u32>) -> Self {
         if self.0.position.is_none() {
@@ -132,7 +134,7 @@ impl SqlError {
         self
     }
 
-    /// Adds where it happened, unless that is known already.
+    /// Adds the place of the error, unless it is known.
     #[must_use]
     pub fn with_context(mut self, context: impl Into<String>) -> Self {
         if self.0.context.is_none() {
@@ -141,7 +143,7 @@ impl SqlError {
         self
     }
 
-    /// Adds where it happened, on a line behind what is known of that already.
+    /// Adds the place of the error, on a line after the known places.
     #[must_use]
     pub fn within_context(mut self, context: impl AsRef<str>) -> Self {
         let known = self.0.context.get_or_insert_default();
@@ -322,7 +324,7 @@ impl From<niwaki_table::Error> for SqlError {
             E::Storage(inner) => return inner.clone().into(),
             E::Transaction(inner) => return inner.clone().into(),
             E::Type(inner) => return inner.clone().into(),
-            // This layer made the expression, so the error is one of its own.
+            // This layer created the expression, so the error is one of this layer.
             E::Expression(inner) => {
                 return inner
                     .downcast_ref::<Self>()

@@ -1,6 +1,6 @@
-//! COPY data against any bytes: what [`TARGETS`] calls answers or refuses, and never panics.
+//! Fuzz targets for COPY data: for any bytes, a target returns or fails, but never panics.
 //!
-//! [`niwaki_env::hostile`] and the targets under `fuzz/` feed them.
+//! [`niwaki_env::hostile`] and the targets under `fuzz/` supply the data.
 
 use niwaki_env::hostile::Target;
 
@@ -8,7 +8,7 @@ use crate::copy::{CopyInput, Fields, context};
 use crate::error::Result;
 use crate::utility::CopyOptions;
 
-/// Name of a decoder, valid inputs to begin with, and what calls it.
+/// The targets: name of a decoder, valid seed inputs, and the function that calls the decoder.
 pub const TARGETS: &[Target] = &[("copy_text", seeds, copy_text)];
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -37,11 +37,11 @@ fn lines(data: &[u8], piece: usize) -> Result<Vec<Vec<u8>>> {
     Ok(lines)
 }
 
-/// The delimiter and the length of the pieces in which the data comes, then the data. Pieces of any
-/// length give the same lines.
+/// Decodes `bytes`: the delimiter, the length of the pieces in which the data arrives, then the
+/// data. Every piece length must produce the same lines.
 fn copy_text(bytes: &[u8]) {
     let Some((&[delimiter, piece], data)) = bytes.split_first_chunk::<2>() else { return };
-    // The statement refuses others.
+    // The statement refuses other delimiters.
     if !delimiter.is_ascii()
         || delimiter.is_ascii_alphanumeric()
         || b"\\.\r\n\0".contains(&delimiter)

@@ -1,4 +1,4 @@
-//! Numbers in the place of names: how the text of a stored expression says which object of a user is meant.
+//! Numbers in place of names: the notation for users' objects in the text of stored expressions.
 //!
 //! ```text
 //! pg_oid."16401"(x)                   a function
@@ -7,8 +7,8 @@
 //! '16405'::regclass                   an object that a literal names
 //! ```
 //!
-//! No schema of a user has a name that begins with `pg_`, so nothing that somebody wrote is taken for a number. All other
-//! names in such a text are PostgreSQL's own, or columns.
+//! No user's schema has a name that begins with `pg_`, so a written name is never mistaken for a
+//! number. All other names in such a text are PostgreSQL's own, or columns.
 
 use niwaki_catalog::Oid;
 use niwaki_types::{ColumnType, Datum, TypeOid};
@@ -21,24 +21,24 @@ use crate::parse::behind_continuation;
 use crate::types::format_oid;
 use crate::walk::each_node;
 
-/// The schema in which objects have their numbers for names.
+/// The schema whose objects are named by their numbers.
 pub(crate) const NUMBERS: &str = "pg_oid";
-/// The function there that values of enums come from.
+/// The function in that schema that returns enum values.
 const LABEL: &str = "label";
 
-/// What a name in a text is replaced by.
+/// The replacement of a name in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Number {
-    /// A dotted name: a function's number, or a type's with its kind.
+    /// A dotted name: the number of a function, or of a type with its kind.
     Name(u32),
-    /// A string constant: a value of an enum.
+    /// A string constant: an enum value.
     Label(TypeOid, u64),
-    /// A string constant: an object, and the type of its name.
+    /// A string constant: an object, with the type of its name.
     Object(u32, TypeOid),
 }
 
 impl Number {
-    /// The string constant that a value is written as, if it is one that names something.
+    /// Returns the replacement of a value's string constant, if the value names an object.
     pub(crate) fn of_value(value: &Datum, kind: TypeOid) -> Option<Self> {
         match value {
             Datum::Enum(oid, position) => Some(Self::Label(*oid, *position)),
@@ -62,12 +62,12 @@ fn name(number: u32) -> String {
     format!("{NUMBERS}.\"{number}\"")
 }
 
-/// `nextval` of a sequence, whatever it is called.
+/// Returns the text of a `nextval` call, independent of the sequence's name.
 pub fn nextval_of(sequence: Oid) -> String {
     format!("nextval('{sequence}'::regclass)")
 }
 
-/// The name of a type in a stored text, if it is a user's.
+/// Returns the name of a user's type in a stored text; `None` for a built-in type.
 pub fn type_number(column: ColumnType) -> Option<String> {
     let declared = column.declared();
     let element = declared.element().unwrap_or(declared);
@@ -75,10 +75,11 @@ pub fn type_number(column: ColumnType) -> Option<String> {
     Some(format!("{}{}", name(element.0), if element == declared { "" } else { "[]" }))
 }
 
-/// The text of an expression with numbers for names; `found` has their places behind a `SELECT ` in front of the text.
+/// Returns the text of an expression with numbers for names. `found` has the names' places in the
+/// text with `SELECT ` in front.
 ///
 /// # Errors
-/// `0A000` where a name means two things.
+/// `0A000` if a name means two things.
 pub(crate) fn numbered(expression: &str, mut found: Vec<(usize, Number)>) -> Result<String> {
     const PREFIX: &str = "SELECT ";
     found.sort_by_key(|(at, _)| *at);
@@ -106,7 +107,7 @@ pub(crate) fn numbered(expression: &str, mut found: Vec<(usize, Number)>) -> Res
     Ok(text)
 }
 
-/// Where a string constant ends that begins at `start`.
+/// Returns the end of the string constant that begins at `start`.
 fn end_of_string(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let escapes = matches!(bytes.get(start)?, b'E' | b'e');
@@ -116,7 +117,7 @@ fn end_of_string(text: &str, start: usize) -> Option<usize> {
     loop {
         match (bytes.get(at)?, bytes.get(at + 1)) {
             (b'\\', _) if escapes => at += 2,
-            // A doubled quote stands for one in the string.
+            // A doubled quote stands for one quote in the string.
             (b'\'', Some(b'\'')) => at += 2,
             (b'\'', _) => match behind_continuation(bytes, at + 1) {
                 Some(inside) => at = inside,
@@ -127,24 +128,24 @@ fn end_of_string(text: &str, start: usize) -> Option<usize> {
     }
 }
 
-/// An object of a user that a stored expression needs.
+/// A user's object that a stored expression needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Named {
     /// A function.
     Function(Oid),
     /// A type, by its own number.
     Type(Oid),
-    /// A relation or another object that a literal names.
+    /// A relation or another object named by a literal.
     Object(Oid),
 }
 
-/// The objects that a stored expression names, each once.
+/// Returns the objects that a stored expression names, without duplicates.
 ///
 /// # Errors
-/// `42601` when the text is no expression.
+/// `42601` if the text is no expression.
 pub fn objects_named(text: &str) -> Result<Vec<Named>> {
     let mut found = Vec::new();
-    // Most texts name nothing, and need not be parsed.
+    // Most texts name no object, and need not be parsed.
     if !text.contains(NUMBERS) && !text.contains("::reg") {
         return Ok(found);
     }
@@ -189,13 +190,13 @@ fn named(number: u32) -> Named {
     }
 }
 
-/// What a dotted name in the schema of numbers is.
+/// The meaning of a dotted name in the schema of numbers.
 pub(crate) enum InNumbers {
     Number(u32),
     Label,
 }
 
-/// What a dotted name is, if it is in the schema of numbers.
+/// Returns the meaning of a dotted name, if it is in the schema of numbers.
 pub(crate) fn number_of(names: &[Node]) -> Option<InNumbers> {
     let part = |node: &Node| match &node.node {
         Some(NodeEnum::String(name)) => Some(name.sval.clone()),
@@ -210,7 +211,7 @@ pub(crate) fn number_of(names: &[Node]) -> Option<InNumbers> {
     }
 }
 
-/// A string constant.
+/// Returns the text of a string constant.
 pub(crate) fn string_of(node: &Node) -> Option<&str> {
     match &node.node {
         Some(NodeEnum::AConst(constant)) => match &constant.val {

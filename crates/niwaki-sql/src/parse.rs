@@ -1,67 +1,72 @@
-//! Query text into PostgreSQL's own syntax trees, with positions for its errors and a guard against
-//! text that nests too deeply.
+//! The parser: turns query text into PostgreSQL's syntax trees.
+//!
+//! It finds the positions of errors, and refuses text that nests too deeply.
 
 use std::sync::Arc;
 
 use niwaki_env::stack::{self, Deep, TooDeep};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{ScanToken, Token};
-// The syntax tree arrives as a protobuf message nested as deeply as the query; this crate is named
-// here because its recursion limit (100) is switched off by a feature. `nesting_bound` replaces it.
+// The syntax tree arrives as a protobuf message, nested as deeply as the query. This crate is named
+// here because a feature switches its recursion limit (100) off. `nesting_bound` replaces that
+// limit.
 use prost as _;
 
 use crate::error::{Result, SqlError};
 
-/// How deeply the messages of a syntax tree may nest: the library refuses more (54001).
+/// Most nesting levels of the messages of a syntax tree. The library refuses more (54001).
 const NESTING_MAX: usize = 10_000;
-/// Stack that the library and prost take for each of those levels, in bytes.
+/// Stack that the library and prost take for each of these levels, in bytes.
 const LEVEL_BYTES: usize = 4 << 10;
-/// Messages that a bracket, an operator, a nested query and a CASE or join add to the depth.
+/// Message levels that a bracket or a CASE adds. The next constants are for an operator, a nested
+/// query, and a set operation or join.
 const BRACKET_DEPTH: usize = 4;
 const OPERATOR_DEPTH: usize = 2;
 const SELECT_DEPTH: usize = 8;
 const CLAUSE_DEPTH: usize = 4;
 
-/// Texts below this take no memory worth a look, in bytes.
+/// Size of texts, in bytes, below which memory need not be estimated.
 const SMALL_TEXT_BYTES: usize = 2 << 10;
-/// Memory that the library takes for a word or sign of a text, and for a statement, in bytes: measured
-/// (lists of numbers, of rows, of targets; statements with a semicolon between).
+/// Memory, in bytes, that the library takes for each word or sign of a text. It was measured with
+/// lists of numbers, of rows and of targets.
 const WORD_MEMORY_BYTES: usize = 400;
-/// The same for what is in the list of its tokens alone, which is asked for where a name may stand
-/// behind a parameter: a comment, a point.
+/// Memory, in bytes, for a piece that only the token list has: a comment or a point. The token list
+/// is read if a name may follow a parameter directly. `STATEMENT_MEMORY_BYTES` is the memory for
+/// each statement, measured with statements separated by semicolons.
 const TOKEN_MEMORY_BYTES: usize = 120;
 const STATEMENT_MEMORY_BYTES: usize = 2_000;
 
 /// One statement of a query text.
 #[derive(Clone, Debug)]
 pub struct ParsedStatement {
-    /// Its syntax tree, and the stack that reading it takes.
+    /// The syntax tree, with the stack that reading it takes.
     pub node: Arc<Deep<NodeEnum>>,
     /// The whole query text, to which positions refer.
     pub source: Arc<str>,
-    /// Byte at which the statement begins in it.
+    /// Byte offset in `source` at which the statement begins.
     pub start: usize,
-    /// Byte after its end.
+    /// Byte offset after the statement's end.
     pub end: usize,
 }
 
 impl ParsedStatement {
-    /// The statement's own text, without surrounding blanks.
+    /// Returns the statement's own text, without surrounding blanks.
     pub fn text(&self) -> &str {
         self.source.get(self.start..self.end).unwrap_or(&self.source).trim()
     }
 }
 
-/// Position in characters, from 1, of a byte of the query; `None` for the parser's "nowhere" (-1).
+/// Returns the position, in characters from 1, of a byte of the query; `None` for the parser's
+/// unknown location (-1).
 pub fn position_of(source: &str, location: i32) -> Option<u32> {
     let byte = usize::try_from(location).ok()?.min(source.len());
     let bytes = source.as_bytes().get(..byte)?;
-    // A character begins at every byte that is no continuation byte.
+    // Every byte that is no continuation byte begins a character.
     let characters = bytes.iter().filter(|b| (**b & 0xC0) != 0x80).count();
     u32::try_from(characters + 1).ok()
 }
 
-/// Parses a query text that may hold several statements; an empty text gives none.
+/// Parses a query text, which may have several statements. An empty text has none.
 ///
 /// # Errors
 /// `42601` with a position, `54001` for text that nests too deeply, `22021` for a zero byte.
@@ -70,19 +75,18 @@ pub fn parse(query: &str) -> Result<Vec<ParsedStatement>> {
         return Err(SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\": 0x00"));
     }
     let memory = if query.len() < SMALL_TEXT_BYTES { 0 } else { memory_bytes(query) };
-    // A session that has no room left must be able to end its transaction.
+    // A session without free memory must still be able to end its transaction.
     if memory > 0 {
         niwaki_env::memory::room(memory)?;
     }
     let _held = niwaki_env::memory::Held::own(memory);
     let bytes = stack_bytes(query);
-    // The library asks the system how much stack is left, and refuses what it deems too deep for
-    // it.
+    // The library asks the system for the remaining stack, and refuses what it considers too deep.
     stack::of_thread(bytes, || parse_here(query, bytes))
 }
 
-/// Memory that the library takes for reading `query`, in bytes, roughly. A literal is one word; what
-/// it holds is not looked at more closely than that.
+/// Returns a rough estimate, in bytes, of the memory that the library takes for reading `query`. A
+/// literal counts as one word, whatever its content is.
 fn memory_bytes(query: &str) -> usize {
     let bytes = query.as_bytes();
     let (mut words, mut statements, mut position) = (0_usize, 0_usize, 0);
@@ -93,7 +97,7 @@ fn memory_bytes(query: &str) -> usize {
         copied.pass(&piece, &bytes[position..end], words);
         words += match piece {
             Piece::Blank | Piece::Comment | Piece::Sign(b'.') => 0,
-            // Those that touch are one, with a doubled quote in it.
+            // Adjacent literals are one, with a doubled quote inside.
             Piece::Literal => usize::from(behind_literal.replace(end) != Some(position)),
             Piece::Operators(count) => count,
             Piece::Word(_) | Piece::Number | Piece::Sign(_) => 1,
@@ -102,32 +106,33 @@ fn memory_bytes(query: &str) -> usize {
         statements += usize::from(matches!(piece, Piece::Sign(b';')));
         position = end;
     }
-    // The text is copied a few times.
+    // The text itself is copied a few times.
     (words.saturating_add(copied.words) * WORD_MEMORY_BYTES)
         .saturating_add(tokens * TOKEN_MEMORY_BYTES)
         .saturating_add(statements * STATEMENT_MEMORY_BYTES)
         .saturating_add(query.len() * 4)
 }
 
-/// Words that the tree has again and again: each column of `SET (a, b, …) = (…)` has a copy of what is
-/// assigned.
+/// Counter of words that the tree repeats: each column of `SET (a, b, …) = (…)` has a copy of the
+/// assigned row.
 #[derive(Default)]
 struct Copied {
     words: usize,
-    /// For each open bracket the words before it, and those of the list that it is assigned to.
+    /// For each open bracket: the words before it, and the words of the list that the bracket is
+    /// assigned to.
     open: Vec<(usize, usize)>,
-    /// Words of the list in brackets that ends here, and whether an equals sign has come since.
+    /// The words of the bracketed list that ends here, and whether an equals sign has followed.
     list: Option<(usize, bool)>,
 }
 
 impl Copied {
-    /// Goes over a piece of the text, behind `words` words.
+    /// Passes a piece of the text, which follows `words` words.
     fn pass(&mut self, piece: &Piece<'_>, text: &[u8], words: usize) {
         self.list = match (piece, self.list) {
             (Piece::Blank | Piece::Comment, list) => list,
             (Piece::Operators(_), Some((count, false))) if text == b"=" => Some((count, true)),
             (Piece::Word(word), Some((_, true))) if word.eq_ignore_ascii_case(b"row") => self.list,
-            // What nests more deeply is refused, so it is not followed: that would take memory, too.
+            // Deeper nesting is refused anyway, so it is not followed: that would also take memory.
             (Piece::Sign(b'('), list) if self.open.len() < NESTING_MAX => {
                 let assigned = list.filter(|list| list.1).map_or(0, |list| list.0);
                 self.open.push((words, assigned));
@@ -144,21 +149,21 @@ impl Copied {
     }
 }
 
-/// Stack that reading the syntax tree of `source` takes, in bytes.
+/// Returns the stack, in bytes, that reading the syntax tree of `source` takes.
 pub(crate) fn stack_bytes(source: &str) -> usize {
     nesting_bound(source).min(NESTING_MAX) * LEVEL_BYTES
 }
 
-/// A part of the syntax tree of `source`, to be kept by itself.
+/// Copies a part of the syntax tree of `source`, to be kept separately.
 pub(crate) fn part(node: &NodeEnum, source: &str) -> Arc<Deep<NodeEnum>> {
     Arc::new(Deep::new(node.clone(), stack_bytes(source)))
 }
 
-/// As [`parse`], with `bytes` of stack.
+/// Does the work of [`parse`] with `bytes` of stack.
 fn parse_here(query: &str, bytes: usize) -> Result<Vec<ParsedStatement>> {
     let result = pg_query::parse(query, 0).map_err(|error| syntax_error(query, &error));
     if let Some(junk) = junk_behind_parameter(query) {
-        // Whatever is wrong before is told first.
+        // An error further to the left is reported instead.
         return Err(result.err().filter(|error| error.position < junk.position).unwrap_or(junk));
     }
     let result = result?;
@@ -179,7 +184,8 @@ fn parse_here(query: &str, bytes: usize) -> Result<Vec<ParsedStatement>> {
     Ok(statements)
 }
 
-/// The error of a name directly behind a parameter (`$1a`), which the library reads as two words and PostgreSQL does not.
+/// Returns the error for a name directly after a parameter (`$1a`). The library reads that as two
+/// words; PostgreSQL refuses it.
 fn junk_behind_parameter(query: &str) -> Option<SqlError> {
     let in_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..);
     let bytes = query.as_bytes();
@@ -192,7 +198,7 @@ fn junk_behind_parameter(query: &str) -> Option<SqlError> {
             end > at + 1 && bytes.get(end).is_some_and(|byte| *byte != b'$' && in_name(byte));
         junk.then_some((at, end))
     };
-    // Next to no text has such a place at all, be it in a string or a comment.
+    // Almost no text has such a place, even in a string or a comment.
     let mut places = query.match_indices('$').filter_map(place).peekable();
     places.peek()?;
     let words = pg_query::scan(query).ok()?;
@@ -207,38 +213,38 @@ fn junk_behind_parameter(query: &str) -> Option<SqlError> {
     Some(SqlError::new("42601", message).with_position(position))
 }
 
-/// What is open at a place of a text.
+/// An open bracket or CASE at a place of the text.
 struct Level {
-    /// Whether CASE opened it, and not a bracket.
+    /// True for a CASE, false for a bracket.
     case: bool,
-    /// Levels that the operators of the expression that is being read add: those that stand before
-    /// a comma, AND or OR are no part of what follows.
+    /// Levels added by the operators of the current expression. Operators before a comma, AND or OR
+    /// are not part of the expression that follows.
     operators: usize,
-    /// Levels that set operations and joins add, each of which holds all before it.
+    /// Levels added by set operations and joins. Each of them contains everything before it.
     clauses: usize,
-    /// BETWEENs whose AND is still to come: what stands behind that is part of them.
+    /// Number of BETWEENs whose AND is still missing. The operand after it belongs to them.
     betweens: usize,
 }
 
-/// What the lexer takes for one thing.
+/// A token of the lexer, roughly.
 enum Piece<'q> {
     /// White space.
     Blank,
     Comment,
-    /// A string or a quoted name, or a part of one that ends with the first of two quotes.
+    /// A string or a quoted name. With a doubled quote, the part up to the first of both quotes.
     Literal,
     Word(&'q [u8]),
     Number,
-    /// As many operators as stand side by side.
+    /// Number of adjacent operators.
     Operators(usize),
     Sign(u8),
 }
 
-/// What stands at a place of a text, before its end, and the place behind it.
+/// Returns the piece of text at `start`, and the offset after it.
 ///
-/// What the lexer takes for a string, a comment or a name must be the same here, character by
-/// character: a text that hides brackets or words would be read without the stack and the memory
-/// for them.
+/// The piece must agree with the lexer, character by character, about strings, comments and names.
+/// Otherwise a text could hide brackets or words, and would be read without the stack and the
+/// memory for them.
 fn piece(bytes: &[u8], start: usize) -> (Piece<'_>, usize) {
     let Some(&byte) = bytes.get(start) else { return (Piece::Blank, start) };
     let next = start + 1;
@@ -268,7 +274,7 @@ fn piece(bytes: &[u8], start: usize) -> (Piece<'_>, usize) {
         b':' => (Piece::Operators(1), run(&|byte| *byte == b':')),
         _ if OPERATORS.contains(&byte) => {
             let mut end = next;
-            // Ends where a comment begins.
+            // Ends: a comment begins, or the operator characters are over.
             while let Some(byte) = bytes.get(end)
                 && OPERATORS.contains(byte)
                 && !matches!(bytes.get(end..end + 2), Some(b"--" | b"/*"))
@@ -282,8 +288,9 @@ fn piece(bytes: &[u8], start: usize) -> (Piece<'_>, usize) {
     }
 }
 
-/// As how many operators the lexer reads what stands side by side: each plus and minus at the end is
-/// one of its own, unless a character says that it is none of standard SQL.
+/// Returns the number of operators that the lexer reads in adjacent operator characters. Each
+/// trailing plus or minus is a separate operator, unless the text has a character outside of
+/// standard SQL.
 fn operators_in(text: &[u8]) -> usize {
     if text.iter().any(|byte| b"~!@#^&|`?%".contains(byte)) {
         return 1;
@@ -292,9 +299,11 @@ fn operators_in(text: &[u8]) -> usize {
     signs + usize::from(signs < text.len())
 }
 
-/// An upper bound on how deeply the syntax tree of `query` nests, up to [`NESTING_MAX`]: open brackets and `CASE`s at any
-/// point, with the set operations, joins and operators that are being read there. AND, OR and lists
-/// are flat in the grammar's trees and count little.
+/// Returns an upper bound of the nesting depth of the syntax tree of `query`, up to
+/// [`NESTING_MAX`].
+///
+/// The bound sums the open brackets and `CASE`s at each point, with the set operations, joins and
+/// operators being read there. AND, OR and lists are flat in the grammar's trees and count little.
 fn nesting_bound(query: &str) -> usize {
     let bytes = query.as_bytes();
     let open = |case| Level { case, operators: 0, clauses: 0, betweens: 0 };
@@ -325,14 +334,14 @@ fn nesting_bound(query: &str) -> usize {
                     level.operators += count * OPERATOR_DEPTH;
                 }
             }
-            // Behind a point each word is a name.
+            // After a point, each word is a name.
             Piece::Word(word) if !behind => {
                 let is = |keyword: &[u8]| word.eq_ignore_ascii_case(keyword);
                 if is(b"case") {
                     levels.push(open(true));
                     sum += BRACKET_DEPTH;
                 } else if is(b"end") {
-                    // In brackets inside a CASE it is the name of a column.
+                    // In brackets inside a CASE, END is the name of a column.
                     if levels.last().is_some_and(|level| level.case) {
                         close(&mut levels, &mut sum, true);
                     }
@@ -353,7 +362,7 @@ fn nesting_bound(query: &str) -> usize {
             | Piece::Sign(_) => {}
         }
         deepest = deepest.max(sum);
-        // What is open takes memory, which nobody has asked for.
+        // Open levels take memory that is not accounted for.
         if deepest >= NESTING_MAX {
             break;
         }
@@ -361,11 +370,11 @@ fn nesting_bound(query: &str) -> usize {
     deepest
 }
 
-/// Characters of operators.
+/// The characters of operators.
 const OPERATORS: &[u8] = b"+-*/%<>=|~^&#!@?`";
 
 impl Level {
-    /// Counts a word. Returns how many levels it adds.
+    /// Counts a word. Returns the number of levels that it adds.
     fn word(&mut self, word: &[u8]) -> usize {
         let is_one_of =
             |words: &[&str]| words.iter().any(|one| word.eq_ignore_ascii_case(one.as_bytes()));
@@ -387,17 +396,17 @@ impl Level {
         clause + operator
     }
 
-    /// Begins a new operand, whose operators do not nest in the earlier ones'. Returns how many
-    /// levels those had added.
+    /// Begins a new operand, whose operators do not nest in the earlier ones. Returns the number of
+    /// levels that the earlier operators had added.
     fn next_operand(&mut self) -> usize {
         self.betweens = 0;
         std::mem::take(&mut self.operators)
     }
 }
 
-/// Takes what is open off, up to a bracket or a CASE of the same kind.
+/// Closes levels up to a bracket or a CASE of the same kind.
 fn close(levels: &mut Vec<Level>, sum: &mut usize, case: bool) {
-    // END is also a statement, and brackets may not match: the parser says so.
+    // END is also a statement, and brackets may be unbalanced: the parser reports that.
     if !levels.iter().skip(1).any(|level| level.case == case) {
         return;
     }
@@ -411,14 +420,14 @@ fn close(levels: &mut Vec<Level>, sum: &mut usize, case: bool) {
     }
 }
 
-/// The place behind a quoted string or name that begins before `position`.
+/// Returns the offset after a quoted string or name whose quote is before `position`.
 fn behind_quote(bytes: &[u8], position: usize, quote: u8) -> usize {
     let rest = bytes.get(position..).unwrap_or_default();
     memchr::memchr(quote, rest).map_or(bytes.len(), |at| position + at + 1)
 }
 
-/// The place behind a string with E that begins before `position`. There are escapes behind a doubled
-/// quote, too, and where the string goes on in another line.
+/// Returns the offset after an E'' string that begins before `position`. Escapes are also valid
+/// after a doubled quote, and in a continuation of the string on another line.
 fn behind_escapes(bytes: &[u8], mut position: usize) -> usize {
     while let Some(inner) = bytes.get(position) {
         position += 1;
@@ -435,8 +444,8 @@ fn behind_escapes(bytes: &[u8], mut position: usize) -> usize {
     bytes.len()
 }
 
-/// The place behind the quote by which a string that ended before `position` goes on: there are only
-/// blanks, ends of lines and comments up to these in between, and the end of a line is among them.
+/// Returns the offset after the quote that continues a string which ended before `position`. Only
+/// blanks, line ends and comments up to a line end may be in between, with at least one line end.
 pub(crate) fn behind_continuation(bytes: &[u8], mut position: usize) -> Option<usize> {
     let mut line_ended = false;
     loop {
@@ -446,7 +455,7 @@ pub(crate) fn behind_continuation(bytes: &[u8], mut position: usize) -> Option<u
             b' ' | b'\t' | 0x0B | 0x0C => {}
             b'-' if bytes.get(position + 1) == Some(&b'-') => {
                 let rest = bytes.get(position..).unwrap_or_default();
-                // The next turn looks at the end of the line.
+                // The next turn visits the line end.
                 position += memchr::memchr2(b'\n', b'\r', rest)? - 1;
             }
             _ => return None,
@@ -455,7 +464,7 @@ pub(crate) fn behind_continuation(bytes: &[u8], mut position: usize) -> Option<u
     }
 }
 
-/// The place behind a comment that begins before `position`. Comments nest.
+/// Returns the offset after a comment that begins before `position`. Comments nest.
 fn behind_comment(bytes: &[u8], mut position: usize) -> usize {
     let mut open = 1usize;
     while open > 0 && position < bytes.len() {
@@ -475,8 +484,8 @@ fn behind_comment(bytes: &[u8], mut position: usize) -> usize {
     position
 }
 
-/// The place behind `$tag$ … $tag$`, whose first `$` stands before `position`; `position` for a
-/// parameter.
+/// Returns the offset after `$tag$ … $tag$`, whose first `$` is before `position`. Returns
+/// `position` for a parameter.
 fn behind_dollar_quote(bytes: &[u8], position: usize) -> usize {
     let rest = bytes.get(position..).unwrap_or_default();
     let tag = rest.iter().position(|b| !(b.is_ascii_alphanumeric() || *b == b'_' || *b >= 0x80));
@@ -490,9 +499,11 @@ fn behind_dollar_quote(bytes: &[u8], position: usize) -> usize {
     end.map_or(bytes.len(), |at| text + at + quote.len())
 }
 
-/// The parser's error with SQLSTATE and position. The library gives the message only, so the position
-/// is found again: the message names the token it stopped at, and of the tokens with that text it is
-/// the first whose prefix of the query fails in the same way.
+/// Converts the parser's error to an error with SQLSTATE and position.
+///
+/// The library returns only the message, so the position is searched. The message names the token
+/// at which the parser stopped. The position is the first token with that text for which the
+/// query's prefix fails with the same message.
 fn syntax_error(query: &str, error: &pg_query::Error) -> SqlError {
     let message = match error {
         pg_query::Error::Parse(message) => message.clone(),
@@ -506,10 +517,10 @@ fn syntax_error(query: &str, error: &pg_query::Error) -> SqlError {
     } else if message.contains("is not supported") || message.contains("not yet implemented") {
         "0A000"
     } else if message == "invalid Unicode escape" && !query.to_ascii_lowercase().contains("u&") {
-        // Of a string with E; all else that is wrong with escapes is wrong syntax.
+        // An E'' string. All other wrong escapes are syntax errors.
         "22025"
     } else if message.starts_with("frame start") || message.starts_with("frame end") {
-        // Bounds of a window's frame that cannot be together.
+        // Bounds of a window frame that contradict each other.
         "42P20"
     } else if message.starts_with("unrecognized partitioning strategy")
         || message.starts_with("column number must be in range")
@@ -544,7 +555,7 @@ fn error_byte(query: &str, message: &str) -> Option<usize> {
     if token.is_empty() {
         return None;
     }
-    // An unterminated quote reports everything from its opening on.
+    // An unterminated quote reports everything from its opening quote on.
     if message.starts_with("unterminated") {
         return query.find(token);
     }
@@ -605,7 +616,7 @@ mod tests {
         assert_eq!(parse(&deep).unwrap_err().sqlstate, "54001");
         let long_sum = format!("select 1{}", " + 1".repeat(30_000));
         assert_eq!(parse(&long_sum).unwrap_err().sqlstate, "54001");
-        // Some of these are read, and some refused: none may end the process.
+        // Some of these queries are parsed, and some refused: none may end the process.
         for (levels, part) in [
             (4_000, "+-"),
             (2_000, "1 between 1 and not "),
@@ -624,7 +635,8 @@ mod tests {
         assert_eq!(parse(&values).unwrap().len(), 1);
     }
 
-    /// Beginnings behind which all is a string for one that does not know the lexer's rules.
+    /// Prefixes that look like the start of a string to a scanner that does not follow the lexer's
+    /// rules.
     const HIDING: &[&str] = &[
         "select a$b$, ",
         r"select date'\', ",
@@ -651,7 +663,7 @@ mod tests {
             let query = format!("{before}{}", "1, ".repeat(10_000));
             assert!(memory_bytes(&query) > 20_000 * WORD_MEMORY_BYTES, "{before}");
         }
-        // What stands in literals and comments is copied, and takes no more than that.
+        // The content of literals and comments is copied, and takes no further memory.
         let list = [
             "-- 1, 2, 3, 4 '\n",
             "/* 1, 2 /* 3 */ ' */",
@@ -696,7 +708,7 @@ mod tests {
             let query = format!("{before}{brackets}");
             assert!(nesting_bound(&query) >= levels * BRACKET_DEPTH, "{before}");
         }
-        // What stands in each part does not take away what holds the parts.
+        // The content of a part does not remove the levels that contain the parts.
         for part in [
             " union all select 1, 2",
             " join t on a and b",
@@ -717,12 +729,12 @@ mod tests {
             let query = format!("select {}", case.repeat(levels));
             assert!(nesting_bound(&query) >= levels * BRACKET_DEPTH, "{case}");
         }
-        // The AND of BETWEEN is none that joins conditions.
+        // The AND of BETWEEN does not combine conditions.
         let query = format!("select 1{}", " between 1 and not 2".repeat(levels));
         assert!(nesting_bound(&query) >= levels * OPERATOR_DEPTH);
         let query = format!("select {}1", "1 between 1 and 2 and ".repeat(levels));
         assert!(nesting_bound(&query) < 100);
-        // Each of them is an operator.
+        // Each sign is an operator.
         for signs in ["+-", "=-+-+ ", "*+- "] {
             let query = format!("select {}1", signs.repeat(levels));
             assert!(nesting_bound(&query) >= 2 * levels * OPERATOR_DEPTH, "{signs}");

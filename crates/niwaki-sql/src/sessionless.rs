@@ -1,7 +1,8 @@
-//! Evaluating expressions where no session is: those of indexes, and those that threads evaluate which help a statement.
+//! Evaluates expressions without a session: index expressions, and the expressions that parallel
+//! workers evaluate.
 //!
-//! Only immutable functions come here, and none of them asks for anything below; whatever does ask gets
-//! an error instead of an answer that would differ from session to session.
+//! Only immutable functions come here, and none of them uses the services below. A use raises an
+//! error, because its result would differ from session to session.
 
 use std::sync::OnceLock;
 
@@ -20,7 +21,7 @@ use crate::store::{
     SharedStore, Store, TableLock,
 };
 
-/// What every evaluation without a session sees.
+/// The fixed surroundings of every evaluation without a session.
 struct Fixed {
     catalog: CatalogState,
     path: SearchPath,
@@ -36,7 +37,8 @@ fn fixed() -> &'static Fixed {
     })
 }
 
-/// Analysis with default settings at the moment `now`, which no expression may depend on.
+/// Returns a context for analysis with default settings at the moment `now`. No expression may
+/// depend on `now`.
 pub(crate) fn analyze_context(now: i64) -> AnalyzeContext<'static> {
     let fixed = fixed();
     AnalyzeContext {
@@ -52,7 +54,7 @@ pub(crate) fn analyze_context(now: i64) -> AnalyzeContext<'static> {
     }
 }
 
-/// Calls `run` with a context that has a catalog, a path and settings, and nothing else.
+/// Calls `run` with a context that has only a catalog, a search path and settings.
 pub(crate) fn with_names<T>(
     names: &AnalyzeContext<'_>,
     run: impl FnOnce(&ExecContext<'_>) -> T,
@@ -77,12 +79,12 @@ pub(crate) fn with_names<T>(
     })
 }
 
-/// Calls `run` with a context that has default settings and nothing else.
+/// Calls `run` with a context that has only default settings.
 pub(crate) fn with_context<T>(run: impl FnOnce(&mut ExecContext<'_>) -> T) -> T {
     with_times(0, run)
 }
 
-/// As [`with_context`], where it is `now`, in microseconds since 2000.
+/// Does the work of [`with_context`] at the time `now`, in microseconds since 2000.
 pub(crate) fn with_times<T>(now: i64, run: impl FnOnce(&mut ExecContext<'_>) -> T) -> T {
     let fixed = fixed();
     let (transaction_us, statement_us) = (now, now);
@@ -104,13 +106,13 @@ pub(crate) fn with_times<T>(now: i64, run: impl FnOnce(&mut ExecContext<'_>) -> 
     })
 }
 
-/// What a statement gives to threads that help it.
+/// The context data that a statement passes to its worker threads.
 #[derive(Clone, Copy)]
 pub(crate) struct ForThreads<'c> {
     catalog: &'c CatalogState,
     path: &'c SearchPath,
     text: &'c TextSettings,
-    /// What `now` means in a text that is read as a date or time.
+    /// The value of `now` in a text read as a date or time.
     transaction_us: i64,
     statement_us: i64,
     memory_limit: usize,
@@ -136,7 +138,7 @@ impl<'c> ForThreads<'c> {
         }
     }
 
-    /// Calls `run` in such a thread.
+    /// Calls `run` in a worker thread.
     pub(crate) fn with_context(
         self,
         shared: &dyn SharedStore,
@@ -169,7 +171,8 @@ impl<'c> ForThreads<'c> {
 
 struct Nothing;
 
-/// The services of no session; those of a thread that helps one can be interrupted, and have its clock and times.
+/// The services without a session. In a worker thread they can be interrupted, and have the
+/// session's clock and times.
 #[derive(Default)]
 struct NoSession<'s> {
     shared: Option<&'s dyn SharedStore>,

@@ -1,4 +1,4 @@
-//! Planned statements, and their execution in one go or piece by piece.
+//! Planned statements, executed at once or in pieces.
 
 use std::sync::Arc;
 
@@ -23,11 +23,12 @@ use crate::store::TableLock;
 pub enum Statement {
     /// SELECT, VALUES, INSERT, UPDATE, DELETE, MERGE, or EXPLAIN of one of them.
     Query(Arc<Planned>),
-    /// Everything else, to be interpreted from its syntax tree.
+    /// A utility statement, executed from its syntax tree.
     Utility(ParsedStatement),
 }
 
-/// A planned statement: immutable, to be kept with a prepared statement and shared by executions.
+/// A planned statement. It is immutable: a prepared statement keeps it, and its executions share
+/// it.
 #[derive(Debug)]
 pub struct Planned {
     root: Deep<Arc<PlanNode>>,
@@ -39,15 +40,16 @@ pub struct Planned {
     catalog_version: u64,
     point: Option<PointPlan>,
     explain: Option<ExplainOptions>,
-    /// Bodies of the users' functions that it calls.
+    /// Bodies of the users' functions that the statement calls.
     functions: Deep<Option<Arc<FunctionBodies>>>,
-    /// Result columns of type regclass: they leave as names, which only the catalog knows.
+    /// Positions of result columns whose values are shown as object names (regclass and similar).
+    /// Only the catalog has the names.
     names: Vec<usize>,
-    /// Run twice, it may give other rows, or do something twice.
+    /// True if a second execution may return other rows, or do something twice.
     volatile: bool,
-    /// With other values of its parameters another plan may be better.
+    /// True if another plan may be better for other parameter values.
     wants_values: bool,
-    /// Where rows of a cursor's query are.
+    /// Tables of a cursor's query whose rows have their TIDs.
     cursor_tables: Vec<CursorTable>,
 }
 
@@ -86,61 +88,61 @@ impl Planned {
         }
     }
 
-    /// The same statement with the bodies of the users' functions that it calls.
+    /// Adds the bodies of the users' functions that the statement calls.
     pub(crate) fn with_functions(self, bodies: FunctionBodies) -> Self {
         let functions = Deep::new((!bodies.is_empty()).then(|| Arc::new(bodies)), 0);
         Self { functions, ..self }
     }
 
-    /// Keeps how much stack making the plan took, in bytes: running and dropping it take no more
-    /// for a level.
+    /// Stores the stack, in bytes, that building the plan took. Executing and dropping it take no
+    /// more per level.
     pub(crate) fn set_stack(&mut self, bytes: usize) {
         self.root.set_bytes(bytes);
         self.functions.set_bytes(bytes);
     }
 
-    /// The same statement under EXPLAIN.
+    /// Puts the statement under EXPLAIN.
     pub(crate) fn explained(self, options: ExplainOptions) -> Self {
         Self { explain: Some(options), ..self }
     }
 
-    /// The same statement, of which is known whether anything in it is volatile.
+    /// Sets whether the statement contains anything volatile.
     pub(crate) fn with_volatility(self, volatile: bool) -> Self {
         Self { volatile, ..self }
     }
 
-    /// The same statement, of which is known whether other values ask for another plan.
+    /// Sets whether other parameter values may need another plan.
     pub(crate) fn with_wish(self, wants_values: bool) -> Self {
         Self { wants_values, ..self }
     }
 
-    /// The same statement, whose rows say behind their columns where they are.
+    /// Sets the tables whose places the rows have behind their columns.
     pub(crate) fn with_cursor_tables(self, cursor_tables: Vec<CursorTable>) -> Self {
         Self { cursor_tables, ..self }
     }
 
-    /// The tables of which each row says, behind its columns, where the table's row is: its address and the table, which may be a
-    /// partition. Only of a cursor's query.
+    /// Returns the tables whose row places each row has behind its columns. A place is a TID and a
+    /// table, which may be a partition. Only a cursor's query has such places.
     pub fn cursor_tables(&self) -> &[CursorTable] {
         &self.cursor_tables
     }
 
-    /// Whether a plan for the values of the parameters may be better than this one, which is for any.
+    /// Returns whether a plan for given parameter values may be better than this generic one.
     pub fn wants_values(&self) -> bool {
         self.wants_values
     }
 
-    /// What it is expected to cost, in PostgreSQL's unit.
+    /// Returns the estimated cost, in PostgreSQL's unit.
     pub fn cost(&self) -> f64 {
         stack::room(self.root.bytes(), || estimate(&self.root).total)
     }
 
-    /// Types of the parameters, in order.
+    /// Returns the types of the parameters, in order.
     pub fn params(&self) -> &[TypeOid] {
         &self.params
     }
 
-    /// Result columns; empty for statements that return no rows.
+    /// Returns the result columns; empty for statements that return no rows.
     pub fn columns(&self) -> Vec<ColumnInfo> {
         match &self.explain {
             Some(options) => vec![options.column()],
@@ -148,26 +150,28 @@ impl Planned {
         }
     }
 
-    /// Whether the statement returns rows.
+    /// Returns whether the statement returns rows.
     pub fn returns_rows(&self) -> bool {
         self.explain.is_some() || self.tag == CommandTag::Select || !self.columns.is_empty()
     }
 
-    /// Whether it changes data or locks rows, so that it needs a transaction that may write.
+    /// Returns whether the statement changes data or locks rows, so that it needs a read-write
+    /// transaction.
     pub fn writes(&self) -> bool {
         self.relations.iter().any(|(_, lock)| *lock != TableLock::AccessShare)
             && self.explain.as_ref().is_none_or(|options| options.analyze)
     }
 
-    /// A materialized view without data that it is to read.
+    /// Returns a materialized view without data that the statement would read.
     pub fn unpopulated(&self) -> Option<&Relation> {
         let mut relations = self.relations.iter().map(|(relation, _)| &**relation);
         let is_run = self.explain.as_ref().is_none_or(|options| options.analyze);
         relations.find(|relation| relation.unpopulated && is_run)
     }
 
-    /// Whether it is run to its end before a client hears of its rows, as PostgreSQL does with changes
-    /// of data and with queries that depend on nothing: if it fails, the client hears of the failure only.
+    /// Returns whether the statement runs to completion before the client receives a row.
+    /// PostgreSQL does so with data changes and with constant queries. If the statement fails, the
+    /// client receives only the error.
     pub fn runs_before_its_rows(&self) -> bool {
         self.tag != CommandTag::Select
             || self.explain.is_some()
@@ -175,24 +179,26 @@ impl Planned {
             || self.changes_in_with()
     }
 
-    /// Whether PostgreSQL would read its rows backward too: a cursor on it goes back unless it is forbidden to.
+    /// Returns whether PostgreSQL could also read the rows backward. A cursor then moves backward
+    /// unless that is forbidden.
     pub fn goes_backward(&self) -> bool {
         self.explain.is_none() && stack::room(self.root.bytes(), || self.root.goes_backward())
     }
 
-    /// Whether it may give other rows, or do something twice, if it is run again with the same snapshot: it calls
-    /// something volatile, or reads what no snapshot holds.
+    /// Returns whether a second run with the same snapshot may return other rows, or do something
+    /// twice. That is so if the statement calls a volatile function, or reads data outside of any
+    /// snapshot.
     pub fn is_volatile(&self) -> bool {
         self.volatile || self.relations.iter().any(|(relation, _)| relation.view.is_some())
     }
 
-    /// Whether it locks the rows that it gives.
+    /// Returns whether the statement locks the rows that it returns.
     pub fn locks_rows(&self) -> bool {
         let locks = |(_, lock): &(Arc<Relation>, TableLock)| *lock == TableLock::RowShare;
         self.tag == CommandTag::Select && self.relations.iter().any(locks)
     }
 
-    /// What it is called where it is refused: its tag, and the clause that locks rows.
+    /// Returns the statement's name in refusals: its tag, and its locking clause.
     pub fn command(&self) -> String {
         fn clause(node: &PlanNode) -> Option<&'static str> {
             match node {
@@ -213,7 +219,7 @@ impl Planned {
         }
     }
 
-    /// Whether a query of its WITH changes data.
+    /// Returns whether a WITH query of the statement changes data.
     pub fn changes_in_with(&self) -> bool {
         match &**self.root {
             PlanNode::With { queries, .. } => queries.iter().any(|query| query.changes),
@@ -221,24 +227,26 @@ impl Planned {
         }
     }
 
-    /// Relations with the table locks that execution takes.
+    /// Returns the relations, with the table locks that execution needs.
     pub fn relations(&self) -> &[(Arc<Relation>, TableLock)] {
         &self.relations
     }
 
-    /// What the command tag begins with.
+    /// Returns the first word of the command tag.
     pub fn tag(&self) -> CommandTag {
         if self.explain.is_some() { CommandTag::Explain } else { self.tag }
     }
 
-    /// Whether the plan still fits the catalog; otherwise the statement is to be analyzed again.
+    /// Returns whether the plan still matches the catalog. Otherwise the statement must be analyzed
+    /// again.
     #[inline]
     pub fn is_valid(&self, catalog: &CatalogState) -> bool {
         self.catalog_version == catalog.version()
     }
 
-    /// Takes the table locks of the statement. Execution itself takes none: they must be held before
-    /// the statement's snapshot is taken, and the catalog looked at again after waiting for one.
+    /// Takes the table locks of the statement. Execution itself takes none. The locks must be held
+    /// before the statement's snapshot is taken. After waiting for a lock, the catalog must be
+    /// checked again.
     ///
     /// # Errors
     /// `55P03`, `40P01`, `57014` while waiting.
@@ -249,10 +257,10 @@ impl Planned {
         Ok(())
     }
 
-    /// Runs the statement to its end. Its table locks are held.
+    /// Runs the statement to completion. The caller holds its table locks.
     ///
     /// # Errors
-    /// The statement's.
+    /// The errors of the statement.
     pub fn execute(
         self: &Arc<Self>,
         exec: &mut ExecContext<'_>,
@@ -273,20 +281,21 @@ impl Planned {
     }
 }
 
-/// How far an execution came.
+/// The progress of an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The limit was reached; there may be more rows.
     Suspended {
-        /// Rows given in this call.
+        /// Number of rows returned in this call.
         rows: u64,
     },
-    /// Everything is done.
+    /// The execution is complete.
     Complete(Completion),
 }
 
 impl Drop for Execution {
-    /// Steps hold parts of the plan, which goes last: it knows how much stack its end takes.
+    /// Drops the steps first: they hold parts of the plan. The plan goes last, since it knows how
+    /// much stack its drop takes.
     fn drop(&mut self) {
         stack::room(0, || {
             self.step = None;
@@ -297,23 +306,23 @@ impl Drop for Execution {
     }
 }
 
-/// A statement while it runs: a portal. It holds no borrow between calls.
+/// A running statement (portal). It holds no borrow between calls.
 pub struct Execution {
     planned: Arc<Planned>,
     params: Vec<Datum>,
     state: State,
     step: Option<Running>,
     row: Vec<Datum>,
-    /// Rows given so far.
+    /// Number of rows returned so far.
     given: u64,
     started: bool,
     done: bool,
-    /// The text of EXPLAIN, line by line.
+    /// The lines of EXPLAIN's text.
     lines: Option<std::vec::IntoIter<String>>,
 }
 
 impl Execution {
-    /// An execution that has not started.
+    /// Creates an execution that has not started.
     pub fn new(planned: Arc<Planned>, params: Vec<Datum>) -> Self {
         let state = exec::fresh_state((*planned.functions).clone());
         Self {
@@ -329,25 +338,25 @@ impl Execution {
         }
     }
 
-    /// The statement.
+    /// Returns the statement.
     pub fn planned(&self) -> &Arc<Planned> {
         &self.planned
     }
 
-    /// An execution of the same statement with the same parameters that has not started.
+    /// Creates a new execution of the same statement with the same parameters.
     pub fn again(&self) -> Self {
         Self::new(Arc::clone(&self.planned), self.params.clone())
     }
 
-    /// Whether [`run`](Self::run) was called before.
+    /// Returns whether [`run`](Self::run) was called before.
     pub fn is_started(&self) -> bool {
         self.started
     }
 
-    /// Gives up to `max_rows` rows (all, if 0) to the sink, and fewer where that is full.
+    /// Sends up to `max_rows` rows (all, if 0) to the sink; fewer if the sink is full.
     ///
     /// # Errors
-    /// The statement's; it cannot go on then.
+    /// The errors of the statement. After an error, the execution cannot continue.
     pub fn run(
         &mut self,
         exec: &mut ExecContext<'_>,
@@ -408,7 +417,7 @@ impl Execution {
                     *value = Datum::Text(name.into());
                 }
             }
-            // Values that rows are only sorted by stand behind the columns.
+            // Sort-only values follow the columns.
             sink.row(self.row.get(..width).unwrap_or(&self.row))?;
             rows += 1;
             self.given += 1;
@@ -428,7 +437,7 @@ impl Execution {
         exec: &mut ExecContext<'_>,
     ) -> Result<Vec<String>> {
         if options.buffers {
-            // Clients ask for it as a habit, so it is no error.
+            // Clients ask for buffers by habit, so this is no error.
             let message = "EXPLAIN (BUFFERS) shows nothing: no statement counts its buffers";
             let notice = SqlError::new("00000", message).with_severity(Severity::Notice);
             exec.environment.tell(notice);
@@ -448,7 +457,7 @@ impl Execution {
         explain::explain(&self.planned.root, options, measured, exec)
     }
 
-    /// Number of nested plans, for tests of plan shapes.
+    /// Returns the number of nested plans, for tests of plan shapes.
     pub fn nested_plans(&self) -> usize {
         self.planned.sub_plans
     }

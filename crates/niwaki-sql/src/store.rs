@@ -1,4 +1,4 @@
-//! Stored tables as one statement sees them: under its snapshot, in its transaction.
+//! Stored tables as seen by one statement: under its snapshot, in its transaction.
 
 use std::any::Any;
 use std::ops::{Bound, Range};
@@ -13,47 +13,48 @@ use crate::context::CommandTag;
 use crate::error::{Result, SqlError};
 use crate::exec::FiredTrigger;
 
-/// Bytes of large values after which a batch of rows ends, however few they are: a thousand rows of
-/// 10 MB are no batch. What is small stands in its row, of which a page has 8 kB.
+/// Size of large values, in bytes, after which a batch ends, however few rows it has: a thousand
+/// rows of 10 MB are too much. Small values are inline in their
+/// row, and a page holds 8 kB.
 pub const BATCH_BYTES: usize = 256 << 10;
 
-/// Rows of one table, one after the other in one vector.
+/// Rows of one table, stored in one vector.
 #[derive(Debug, Default)]
 pub struct RowBatch {
     /// Values per row: the table's columns.
     pub width: usize,
-    /// The rows' values, row by row; columns that were not asked for are NULL.
+    /// The rows' values, row by row. Columns that the caller did not ask for are NULL.
     pub values: Vec<Datum>,
-    /// The rows' addresses.
+    /// The rows' TIDs.
     pub tids: Vec<Tid>,
-    /// Bytes of values that do not stand in their rows on disk as they are: of all that are large.
+    /// Bytes of the values that are not stored inline: all large values.
     pub large_bytes: usize,
 }
 
 impl RowBatch {
-    /// An empty batch for rows of `width` values.
+    /// Creates an empty batch for rows of `width` values.
     pub fn new(width: usize) -> Self {
         Self { width, ..Self::default() }
     }
-    /// Forgets the rows, keeps the memory.
+    /// Removes the rows, but keeps the memory.
     pub fn clear(&mut self) {
         self.values.clear();
         self.tids.clear();
         self.large_bytes = 0;
     }
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.tids.len()
     }
-    /// Whether there is none.
+    /// Returns whether the batch has no rows.
     pub fn is_empty(&self) -> bool {
         self.tids.is_empty()
     }
-    /// The values of one row.
+    /// Returns the values of one row.
     pub fn row(&self, number: usize) -> &[Datum] {
         &self.values[number * self.width..(number + 1) * self.width]
     }
-    /// Appends these columns to the vectors in their places; returns how many rows.
+    /// Appends these columns to the vectors at their positions. Returns the number of rows.
     pub fn append_to(&self, columns: &ColumnMask, out: &mut [Vector]) -> usize {
         for number in 0..self.len() {
             let row = self.row(number);
@@ -65,53 +66,53 @@ impl RowBatch {
     }
 }
 
-/// How the rows of a table are reached.
+/// The access path of a table.
 #[derive(Clone, Debug)]
 pub enum ScanPath {
     /// Every block.
     Sequential,
     /// These blocks.
     Blocks(Range<u32>),
-    /// These addresses, in this order.
+    /// These TIDs, in this order.
     Tids(Vec<Tid>),
-    /// The blocks between two addresses.
+    /// The blocks between two TIDs.
     TidRange(Bound<Tid>, Bound<Tid>),
-    /// The entries of an index with some keys, in its order.
+    /// The entries of an index within a key range, in index order.
     Index {
         /// The store's number of the index.
         index: usize,
-        /// Which keys.
+        /// The key range.
         keys: ScanKeys,
-        /// Ascending order of the encoded keys.
+        /// True for ascending order of the encoded keys.
         forward: bool,
-        /// The entries hold every column that is read.
+        /// True for an index-only scan: the entries hold every column that is read.
         only: bool,
     },
-    /// The rows of a bitmap, in the order of their blocks; every row must be judged again.
+    /// The rows of a bitmap, in block order. The caller must recheck every row.
     Bitmap {
-        /// Which rows.
+        /// The source of the bitmap.
         source: BitmapSource,
         /// Bytes that a bitmap may take before it becomes lossy.
         memory_bytes: usize,
     },
 }
 
-/// What a scan had to do besides reading rows.
+/// Counters of a scan's work besides reading rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanEffort {
-    /// Entries of an index-only scan whose rows were asked for in the heap.
+    /// Entries of an index-only scan whose rows were fetched from the heap.
     pub heap_fetches: u64,
-    /// Heap pages of a bitmap whose rows were known.
+    /// Heap pages of a bitmap with exact rows.
     pub exact_pages: u64,
-    /// Heap pages of a bitmap read in full.
+    /// Heap pages of a bitmap that were read in full.
     pub lossy_pages: u64,
 }
 
-/// The version of a row that a statement has judged: what it computes from this version, it may
-/// write over this version alone.
+/// The row version that a statement has checked. A change computed from this version may replace
+/// only this version.
 ///
-/// It goes by hand from the step that judges to the change, so no other statement, table, partition
-/// or function call can take it for its own.
+/// The checking step passes the value on to the change. So no other statement, table, partition or
+/// function call can use it by mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JudgedRow {
     table: Oid,
@@ -119,29 +120,29 @@ pub struct JudgedRow {
 }
 
 impl JudgedRow {
-    /// The version that the statement's scan of this table found at `tid`.
+    /// Creates the value for the version that the statement's scan of this table found at `tid`.
     #[inline]
     pub fn seen(relation: &Relation, tid: Tid) -> Self {
         Self { table: relation.oid, target: RowTarget::visible(tid) }
     }
 
-    /// The newest version of a row of this table, which was locked and is to be judged again.
+    /// Creates the value for the newest version of a locked row, which must be rechecked.
     pub fn newest(relation: &Relation, target: RowTarget) -> Self {
         Self { table: relation.oid, target }
     }
 
-    /// The row's address.
+    /// Returns the row's TID.
     #[inline]
     pub fn tid(&self) -> Tid {
         self.target.root
     }
 
-    /// Whether it is the one that the statement's scan found.
+    /// Returns whether the version is the one that the statement's scan found.
     pub fn is_seen(&self) -> bool {
         self.target.version.is_none()
     }
 
-    /// What the table is asked to change.
+    /// Returns the target of the table change.
     ///
     /// # Errors
     /// `XX000` if it is a row of another table.
@@ -157,42 +158,42 @@ impl JudgedRow {
     }
 }
 
-/// What became of a row that a statement wanted to change or lock.
+/// The outcome of changing or locking a row.
 #[derive(Debug)]
 pub enum RowOutcome {
-    /// It was done; the row's address now (of its root).
+    /// Done; the current TID of the row's chain root.
     Done(Tid),
-    /// Another transaction changed the row and committed, and its newest version is locked now: the
-    /// caller judges it whole before it changes it. READ COMMITTED only.
+    /// Another transaction changed the row and committed. The newest version is locked now. The
+    /// caller must recheck the whole version before changing it. READ COMMITTED only.
     Changed {
-        /// What a change of the newest version is to be made on.
+        /// The version on which to base a change.
         judged: JudgedRow,
-        /// All columns of it.
+        /// All columns of the version.
         row: Vec<Datum>,
     },
-    /// Another transaction deleted it and committed.
+    /// Another transaction deleted the row and committed.
     Gone,
-    /// This command changed it already.
+    /// This command has already changed the row.
     SelfModified,
-    /// It is locked, and the statement does not wait (`SKIP LOCKED`).
+    /// The row is locked, and the statement does not wait (`SKIP LOCKED`).
     Locked,
 }
 
-/// What became of a row that gives way to one with its key.
+/// The outcome of an insertion with ON CONFLICT.
 #[derive(Debug)]
 pub enum InsertOutcome {
-    /// It is there, at this address.
+    /// Inserted at this TID.
     Inserted(Tid),
-    /// Another row has its key; that one was not to be locked.
+    /// Another row has the key. The caller did not ask to lock it.
     Conflict,
-    /// Another row has its key, and this version of it is locked.
+    /// Another row has the key, and this version of it is locked.
     Locked {
-        /// What an update of it is to be made on.
+        /// The version on which to base an update.
         judged: JudgedRow,
-        /// All columns of it.
+        /// All columns of the version.
         row: Vec<Datum>,
     },
-    /// A row that this command inserted or changed has its key.
+    /// A row that this command inserted or changed has the key.
     OwnCommand,
 }
 
@@ -210,7 +211,7 @@ pub enum RowLock {
 }
 
 impl RowLock {
-    /// The clause that asks for it.
+    /// Returns the clause that requests the lock.
     pub(crate) fn clause(self) -> &'static str {
         match self {
             Self::KeyShare => "FOR KEY SHARE",
@@ -221,7 +222,7 @@ impl RowLock {
     }
 }
 
-/// What to do when a row is locked.
+/// The behavior if a row is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockWait {
     /// Wait.
@@ -232,7 +233,7 @@ pub enum LockWait {
     Error,
 }
 
-/// Table lock that a statement needs on a relation, in PostgreSQL's modes.
+/// The table lock that a statement needs on a relation, in PostgreSQL's modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableLock {
     /// Reading.
@@ -243,50 +244,53 @@ pub enum TableLock {
     RowExclusive,
 }
 
-/// What the threads need that help a statement to read. As long as it lives they count for the limit of such threads.
+/// The store of worker threads that help a statement to read. Until it is dropped, the workers
+/// count against the limit of such threads.
 pub trait SharedStore: Sync {
-    /// How many there may be.
+    /// Returns the maximum number of threads.
     fn threads(&self) -> usize;
 
-    /// Calls `work` with a store that sees what the statement's own sees, and can read only. In the thread that uses it.
-    /// `catalog`: the statement's.
+    /// Calls `work` with a read-only store that sees what the statement's store sees, in the
+    /// calling thread. `catalog` is the statement's catalog.
     fn with_store(&self, catalog: &CatalogState, work: &mut dyn FnMut(&mut dyn Store));
 
-    /// As [`Environment::check_interrupts`](crate::Environment::check_interrupts) of the session.
+    /// Does the work of [`Environment::check_interrupts`](crate::Environment::check_interrupts) for
+    /// the session.
     ///
     /// # Errors
     /// `57014`, `57P01`, when the statement was interrupted.
     fn check_interrupts(&self) -> Result<()>;
 
-    /// As [`Environment::clock_timestamp`](crate::Environment::clock_timestamp).
+    /// Does the work of [`Environment::clock_timestamp`](crate::Environment::clock_timestamp).
     fn clock_timestamp(&self) -> i64;
 }
 
-/// State of a scan between two batches; made and understood by the store alone.
+/// State of a scan between two batches. Only the store creates and reads it.
 pub type ScanState = Box<dyn Any + Send>;
 
-/// What a statement sees that follows from another.
+/// The visibility for a statement that follows from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sees {
-    /// What the transaction sees.
+    /// The transaction's own snapshot.
     Own,
-    /// The same; it may lock rows.
+    /// The same, with permission to lock rows.
     OwnToWrite,
-    /// What is committed by now, whatever the isolation level.
+    /// Everything committed by now, whatever the isolation level.
     Latest,
-    /// The same, but rows that the transaction does not see as they are refuse to be changed (`40001`).
+    /// The same, but a row that the transaction's snapshot does not show unchanged cannot be
+    /// changed (`40001`).
     LatestIfSeen,
 }
 
 /// Stored tables under one statement's snapshot.
 pub trait Store {
-    /// Takes the table lock; held to the end of the transaction.
+    /// Takes the table lock, which is held to the end of the transaction.
     ///
     /// # Errors
     /// `55P03`, `40P01`, `57014` while waiting.
     fn lock_table(&mut self, relation: &Relation, lock: TableLock) -> Result<()>;
 
-    /// Starts a scan. `columns` tells which columns the caller will read.
+    /// Starts a scan. `columns` has the columns that the caller will read.
     ///
     /// # Errors
     /// I/O and corruption.
@@ -297,8 +301,8 @@ pub trait Store {
         columns: &ColumnMask,
     ) -> Result<ScanState>;
 
-    /// Appends up to about `limit` visible rows, and fewer if they have [`BATCH_BYTES`] of large values;
-    /// false when there are no more after them.
+    /// Appends up to about `limit` visible rows; fewer if they have [`BATCH_BYTES`] of large
+    /// values. Returns false if no rows follow.
     ///
     /// # Errors
     /// I/O, corruption, interrupts.
@@ -310,9 +314,12 @@ pub trait Store {
         out: &mut RowBatch,
     ) -> Result<bool>;
 
-    /// Appends about `limit` visible rows as vectors, one for each column of the table, of which those that were asked for in
-    /// [`Store::open_scan`] are filled; returns how many rows, and whether there may be more after them.
-    /// Large values end them as in [`Store::next_rows`].
+    /// Appends about `limit` visible rows to `out`, which has one vector for each column of the
+    /// table.
+    ///
+    /// Only the vectors of the columns asked for in [`Store::open_scan`] are filled. Returns the
+    /// number of rows, and whether more may follow. Large values end the batch as in
+    /// [`Store::next_rows`].
     ///
     /// # Errors
     /// As [`Store::next_rows`].
@@ -329,18 +336,19 @@ pub trait Store {
         Ok((rows.append_to(columns, out), more))
     }
 
-    /// For at most `threads` that help to read; `None` if there can be none: nobody else sees what the transaction has written.
+    /// Returns a store for at most `threads` worker threads. Returns `None` if there can be none,
+    /// because other threads cannot see what the transaction has written.
     fn share(&self, _threads: usize) -> Option<Box<dyn SharedStore>> {
         None
     }
 
-    /// What the scan had to do so far; nothing, in a store that counts nothing.
+    /// Returns the scan's counters so far; zeros for a store without counters.
     fn scan_effort(&self, _scan: &ScanState) -> ScanEffort {
         ScanEffort::default()
     }
 
-    /// The visible row, if any, whose key in a unique index is exactly `key` (encoded, all columns).
-    /// Writes its columns to `row` (as wide as the table) and returns its address.
+    /// Returns the TID of the visible row whose key in a unique index is exactly `key` (encoded,
+    /// all columns). Writes the row's columns to `row`, which is as wide as the table.
     ///
     /// # Errors
     /// I/O and corruption.
@@ -353,8 +361,8 @@ pub trait Store {
         row: &mut [Datum],
     ) -> Result<Option<Tid>>;
 
-    /// Where the version is that the statement sees of a row which was at `tid` for this transaction before: its address now,
-    /// wherever it went. `None` when it sees none.
+    /// Returns the current TID of a row that was at `tid` for this transaction before: the place of
+    /// the version that the statement sees. Returns `None` if the statement sees no version.
     ///
     /// # Errors
     /// I/O and corruption.
@@ -366,8 +374,8 @@ pub trait Store {
     /// `23505` with constraint and detail; I/O.
     fn insert(&mut self, relation: &Relation, row: &[Datum]) -> Result<Tid>;
 
-    /// Inserts a row (all columns), unless another has its key in one of the unique indexes `arbiters`
-    /// (the store's numbers); then that one is locked, if `lock` says how.
+    /// Inserts a row (all columns), unless another row has its key in one of the unique indexes
+    /// `arbiters` (the store's numbers). In that case locks the other row with `lock`, if given.
     ///
     /// # Errors
     /// As [`Store::insert`], for the other indexes; `40001` at REPEATABLE READ, `40P01`.
@@ -379,7 +387,7 @@ pub trait Store {
         lock: Option<RowLock>,
     ) -> Result<InsertOutcome>;
 
-    /// Replaces a row whose judged version is `old` by `new` (all columns each).
+    /// Replaces a row whose checked version is `old` by `new` (all columns each).
     ///
     /// # Errors
     /// `23505`, `40001` at REPEATABLE READ, `40P01`, I/O.
@@ -391,7 +399,7 @@ pub trait Store {
         new: &[Datum],
     ) -> Result<RowOutcome>;
 
-    /// Deletes a row whose judged version is `old`.
+    /// Deletes a row whose checked version is `old`.
     ///
     /// # Errors
     /// `40001` at REPEATABLE READ, `40P01`, I/O.
@@ -402,7 +410,7 @@ pub trait Store {
         old: &[Datum],
     ) -> Result<RowOutcome>;
 
-    /// Deletes a row, which goes to another partition.
+    /// Deletes a row that moves to another partition.
     ///
     /// # Errors
     /// As [`Store::delete`].
@@ -413,11 +421,12 @@ pub trait Store {
         old: &[Datum],
     ) -> Result<RowOutcome>;
 
-    /// A row of a partition of `relation` has gone to another partition: what it was, and is, as rows of `relation`; nothing where a
-    /// trigger kept it out there.
+    /// Records that a row of a partition of `relation` moved to another partition. `old` and `new`
+    /// are the row before and after, as rows of `relation`. `new` is `None` if a trigger kept the
+    /// row out of the new partition.
     ///
     /// # Errors
-    /// Those of looking at definitions.
+    /// The errors of reading definitions.
     fn moved(
         &mut self,
         _relation: &Relation,
@@ -427,7 +436,7 @@ pub trait Store {
         Ok(())
     }
 
-    /// Locks the judged version of a row.
+    /// Locks the checked version of a row.
     ///
     /// # Errors
     /// `55P03`, `40001` at REPEATABLE READ, `40P01`, I/O.
@@ -439,36 +448,38 @@ pub trait Store {
         wait: LockWait,
     ) -> Result<RowOutcome>;
 
-    /// Begins a statement of a function inside the running statement: from now on everything that was done so far is seen. `change` is
-    /// what its command tag begins with, if it changes data or locks rows.
+    /// Begins a statement of a function inside the running statement. From now on, everything done
+    /// so far is visible. `change` is the first word of the command tag, if the statement changes
+    /// data or locks rows.
     ///
     /// # Errors
-    /// `25006` for a change in a read-only transaction; `XX000` in a store of no session.
+    /// `25006` for a change in a read-only transaction; `XX000` in a store without a session.
     fn begin_nested(&mut self, _change: Option<CommandTag>) -> Result<()> {
         Err(SqlError::internal("nothing runs functions here"))
     }
 
-    /// Begins a statement that follows from the running one, or from one that has ended: a check of a foreign key, or what it does
-    /// to rows. It was planned for this catalog. [`Store::end_nested`] ends it, too.
+    /// Begins a statement that follows from a running or ended one: a foreign-key check or action.
+    /// It was planned for `catalog`. [`Store::end_nested`] ends it, too.
     ///
     /// # Errors
-    /// `XX000` in a store of no session.
+    /// `XX000` in a store without a session.
     fn begin_following(&mut self, _sees: Sees, _catalog: &Arc<CatalogState>) -> Result<()> {
         Err(SqlError::internal("nothing follows from statements here"))
     }
 
-    /// Ends it: what is seen is what was seen before.
+    /// Ends a nested statement: the previous visibility is restored.
     fn end_nested(&mut self) {}
 
-    /// Keeps a trigger until the statement has ended, when it is fired, in the order of the changes.
+    /// Queues a trigger until the statement has ended. Queued triggers fire in the order of the
+    /// changes.
     ///
     /// # Errors
-    /// `XX000` in a store of no session.
+    /// `XX000` in a store without a session.
     fn fire_later(&mut self, _trigger: FiredTrigger) -> Result<()> {
         Err(SqlError::internal("nothing fires triggers here"))
     }
 
-    /// Blocks of the table's main fork now.
+    /// Returns the current number of blocks of the table's main fork.
     ///
     /// # Errors
     /// I/O.

@@ -1,27 +1,27 @@
-//! PostgreSQL's types as analysis sees them: names, categories, arrays, and which conversion may
-//! happen where.
+//! PostgreSQL's types for the analyzer: names, categories, arrays and casts.
 
 use niwaki_catalog::builtin_types;
 use niwaki_types::{ColumnType, TypeOid};
 
-/// `any[]`: stands for every array type in a signature.
+/// `anyarray`: stands for any array type in a signature.
 pub(crate) const ANY_ARRAY: TypeOid = TypeOid(2277);
-/// Stands for every type in a signature; all places with it must agree.
+/// `anyelement`: stands for any type in a signature; all occurrences must agree.
 pub(crate) const ANY_ELEMENT: TypeOid = TypeOid(2283);
-/// Stands for every type that is no array.
+/// `anynonarray`: stands for any type that is no array.
 pub(crate) const ANY_NONARRAY: TypeOid = TypeOid(2776);
-/// Stands for every enum in a signature; all places with it must agree.
+/// `anyenum`: stands for any enum in a signature; all occurrences must agree.
 pub(crate) const ANY_ENUM: TypeOid = TypeOid(3500);
-/// Stands for every type in a signature; all places with it get the type that they can all become.
+/// `anycompatible`: stands for any type in a signature; all occurrences get their common type.
 pub(crate) const ANY_COMPATIBLE: TypeOid = TypeOid(5077);
 /// The array type of [`ANY_COMPATIBLE`].
 pub(crate) const ANY_COMPATIBLE_ARRAY: TypeOid = TypeOid(5078);
-/// Any type at all, each place for itself (`"any"`).
+/// `"any"`: any type; each occurrence is independent.
 pub(crate) const ANY: TypeOid = TypeOid(2276);
 /// A row of anonymous type.
 pub(crate) const RECORD: TypeOid = TypeOid::RECORD;
 
-/// Name, oid, category, preferred, oid of the array type. Names are the internal ones (`pg_type.typname`).
+/// Name, OID, category, preferred, OID of the array type. The names are the internal ones
+/// (`pg_type.typname`).
 const TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
     ("bool", TypeOid::BOOL, 'B', true, 1000),
     ("bytea", TypeOid::BYTEA, 'U', false, 1001),
@@ -70,7 +70,7 @@ const TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
     ("anycompatiblearray", ANY_COMPATIBLE_ARRAY, 'P', false, 0),
 ];
 
-/// Types that only system relations have in their columns: no column of a user's can be of them.
+/// Types of columns of system relations only: no user's column can have them.
 const SYSTEM_TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
     ("int2vector", TypeOid::INT2VECTOR, 'A', false, 1006),
     ("oidvector", TypeOid::OIDVECTOR, 'A', false, 1013),
@@ -83,7 +83,8 @@ fn every() -> impl Iterator<Item = &'static (&'static str, TypeOid, char, bool, 
     TYPES.iter().chain(SYSTEM_TYPES)
 }
 
-/// The type of an internal name (`int4`, `_text`), as the grammar writes `integer` and `text[]`.
+/// Returns the type of an internal name (`int4`, `_text`), as the grammar writes `integer` and
+/// `text[]`.
 pub fn type_by_name(name: &str) -> Option<TypeOid> {
     if let Some(element) = name.strip_prefix('_') {
         return array_of(type_by_name(element)?);
@@ -91,7 +92,7 @@ pub fn type_by_name(name: &str) -> Option<TypeOid> {
     TYPES.iter().find(|t| t.0 == name).map(|t| t.1)
 }
 
-/// A type that only signatures of functions can have, by its name; those of these that functions of users can have.
+/// Returns a pseudo-type by name, if users' functions may have it in their signature.
 pub(crate) fn pseudo_type(name: &str) -> Option<TypeOid> {
     Some(match name {
         "void" => TypeOid::VOID,
@@ -106,7 +107,7 @@ pub(crate) fn pseudo_type(name: &str) -> Option<TypeOid> {
     })
 }
 
-/// The type of the elements of a variadic parameter of this type.
+/// Returns the element type of a variadic parameter of this type.
 pub fn variadic_element(array: TypeOid) -> Option<TypeOid> {
     match array {
         ANY_ARRAY => Some(ANY_ELEMENT),
@@ -115,7 +116,7 @@ pub fn variadic_element(array: TypeOid) -> Option<TypeOid> {
     }
 }
 
-/// Whether a type stands for others in a signature.
+/// Returns whether a type is polymorphic.
 pub fn is_polymorphic(oid: TypeOid) -> bool {
     matches!(
         oid,
@@ -123,15 +124,15 @@ pub fn is_polymorphic(oid: TypeOid) -> bool {
     )
 }
 
-/// Whether PostgreSQL, or an extension that comes with it, has a type of this name and Niwaki has not. Types of the rows
-/// of relations are none.
+/// Returns whether Niwaki lacks a type of this name that PostgreSQL, or an extension shipped with
+/// it, has. Row types of relations do not count.
 pub(crate) fn is_absent_type(name: &str) -> bool {
     let of_extension = ["hstore", "citext"].contains(&name);
     let known = builtin_types().named(name).any(|kind| kind.category != 'C');
     (known || of_extension) && type_by_name(name).is_none()
 }
 
-/// `pg_type.typname`.
+/// Returns `pg_type.typname`.
 pub fn type_name(oid: TypeOid) -> String {
     if let Some(builtin) = builtin_types().by_oid(oid.0) {
         return builtin.name.to_owned();
@@ -142,13 +143,13 @@ pub fn type_name(oid: TypeOid) -> String {
     TYPES.iter().find(|t| t.1 == oid).map_or_else(|| oid.0.to_string(), |t| t.0.to_owned())
 }
 
-/// The array type whose elements are `oid`.
+/// Returns the array type whose elements are `oid`.
 pub fn array_of(oid: TypeOid) -> Option<TypeOid> {
     let known = every().find(|t| t.1 == oid && t.4 != 0).map(|t| TypeOid(t.4));
     known.or_else(|| if oid.is_enum() || oid.is_composite() { oid.array() } else { None })
 }
 
-/// The element type of an array type.
+/// Returns the element type of an array type.
 pub fn element_of(oid: TypeOid) -> Option<TypeOid> {
     if oid.is_vector() || oid.user_number().is_some() {
         return oid.element();
@@ -156,7 +157,7 @@ pub fn element_of(oid: TypeOid) -> Option<TypeOid> {
     every().find(|t| t.4 != 0 && t.4 == oid.0).map(|t| t.1)
 }
 
-/// `pg_type.typcategory`.
+/// Returns `pg_type.typcategory`.
 pub(crate) fn category(oid: TypeOid) -> char {
     if element_of(oid).is_some() {
         return 'A';
@@ -173,17 +174,17 @@ pub(crate) fn category(oid: TypeOid) -> char {
     every().find(|t| t.1 == oid).map_or('U', |t| t.2)
 }
 
-/// `pg_type.typispreferred`.
+/// Returns `pg_type.typispreferred`.
 pub(crate) fn is_preferred(oid: TypeOid) -> bool {
     TYPES.iter().any(|t| t.1 == oid && t.3)
 }
 
-/// Whether a value of the type can be stored, shown and read.
+/// Returns whether a value of the type can be stored, shown and read.
 pub(crate) fn is_known(oid: TypeOid) -> bool {
     matches!(category(oid), 'A' | 'E' | 'C') || every().any(|t| t.1 == oid)
 }
 
-/// The name PostgreSQL shows: `integer`, `character varying(10)`, `text[]`.
+/// Returns the name that PostgreSQL shows: `integer`, `character varying(10)`, `text[]`.
 pub fn format_type(column: ColumnType) -> String {
     if column.oid.is_vector() {
         return column.oid.display_name().to_owned();
@@ -194,7 +195,7 @@ pub fn format_type(column: ColumnType) -> String {
     let typmod = column.typmod;
     match column.oid {
         TypeOid::BPCHAR if typmod >= 4 => format!("character({})", typmod - 4),
-        // Without a length the SQL name would mean character(1), so the internal one is shown.
+        // Without a length, the SQL name would mean character(1), so the internal name is shown.
         TypeOid::BPCHAR => "bpchar".to_owned(),
         TypeOid::VARCHAR if typmod >= 4 => format!("character varying({})", typmod - 4),
         TypeOid::NUMERIC if typmod >= 4 => {
@@ -224,7 +225,7 @@ pub fn format_type(column: ColumnType) -> String {
     }
 }
 
-/// The name of a type that PostgreSQL has and Niwaki does not; `???` of no type at all.
+/// Returns the name of a type that only PostgreSQL has; `???` for an unknown type.
 fn format_builtin(oid: TypeOid) -> String {
     let Some(kind) = builtin_types().by_oid(oid.0) else { return "???".to_owned() };
     match (kind.category, kind.element) {
@@ -235,7 +236,7 @@ fn format_builtin(oid: TypeOid) -> String {
     }
 }
 
-/// [`format_type`] of a type without modifier.
+/// Returns [`format_type`] of a type without modifier.
 pub fn format_oid(oid: TypeOid) -> String {
     if oid == TypeOid::BPCHAR {
         return "character".to_owned();
@@ -243,36 +244,37 @@ pub fn format_oid(oid: TypeOid) -> String {
     format_type(ColumnType::new(oid))
 }
 
-/// Where a conversion may happen; each includes the ones before.
+/// The contexts of casts. Each context includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CastContext {
     /// Anywhere in an expression.
     Implicit,
-    /// When a value is stored into a column.
+    /// Storing a value into a column.
     Assignment,
-    /// With CAST or `::` only.
+    /// CAST or `::`.
     Explicit,
 }
 
-/// How a conversion is done.
+/// The method of a cast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CastPath {
-    /// The same bytes mean the same under the new type.
+    /// Relabeling: the bytes mean the same under the new type.
     Relabel,
-    /// By a function of the pair of types.
+    /// A function for the pair of types.
     Function,
-    /// By the output function of one and the input function of the other.
+    /// The output function of one type, then the input function of the other.
     InputOutput,
-    /// Element by element.
+    /// A cast of each array element.
     Array,
 }
 
-/// Whether a value of the one type becomes one of the other where nobody asks for it; a literal without a type becomes any.
+/// Returns whether a value of one type converts implicitly to the other. An untyped literal
+/// converts to any type.
 pub(crate) fn converts_implicitly(from: TypeOid, to: TypeOid) -> bool {
     from == TypeOid::UNKNOWN || cast_path(from, to, CastContext::Implicit).is_some()
 }
 
-/// Finds how values of `from` become values of `to` in this context, if they may.
+/// Returns the method of casting `from` to `to`, if this context permits the cast.
 pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Option<CastPath> {
     use CastContext::{Assignment, Explicit, Implicit};
     use TypeOid as T;
@@ -337,7 +339,7 @@ pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Opt
             if to == RECORD && from.is_composite() {
                 return Some(CastPath::Relabel);
             }
-            // Rows are shown as text; none is read from it, which is said where that is tried.
+            // Rows convert to text. Reading a row from text fails only when it is tried.
             if from == RECORD && to_string {
                 return (Assignment <= context).then_some(CastPath::InputOutput);
             }
@@ -360,9 +362,10 @@ pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Opt
     (needed <= context).then_some(path)
 }
 
-/// Whether a column of a text-like type takes a length, and how its modifier is encoded.
+/// Encodes the modifier of a type; returns the message for invalid arguments or for a type without
+/// modifier.
 ///
-/// `arguments` are the numbers between the brackets after the type's name.
+/// `arguments` are the numbers in the parentheses after the type's name.
 pub(crate) fn encode_typmod(oid: TypeOid, arguments: &[i64]) -> Result<i32, String> {
     let single = |name: &str| match arguments {
         [one] => Ok(*one),
@@ -423,14 +426,14 @@ pub(crate) fn encode_typmod(oid: TypeOid, arguments: &[i64]) -> Result<i32, Stri
     }
 }
 
-/// Whether a column of type `referencing` can refer to one of type `referenced`: they are compared by one operator family, or
-/// the first becomes the second by itself.
+/// Returns whether a column of type `referencing` can reference one of type `referenced`. Either
+/// one operator family compares both types, or the first converts implicitly to the second.
 pub fn can_reference(referenced: TypeOid, referencing: TypeOid) -> bool {
     are_one_family(referenced, referencing)
         || cast_path(referencing, referenced, CastContext::Implicit).is_some()
 }
 
-/// Whether values of the two types are compared as they are, by one operator family.
+/// Returns whether one operator family compares values of the two types directly.
 pub fn are_one_family(one: TypeOid, other: TypeOid) -> bool {
     use TypeOid as T;
     const FAMILIES: &[&[TypeOid]] = &[

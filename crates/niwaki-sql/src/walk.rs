@@ -1,7 +1,7 @@
-//! Every node of a stored expression.
+//! Traversal of stored expressions: visits every node.
 //!
-//! The parser's own iteration leaves some children out (the argument of CASE, for one); what is
-//! decided from the nodes of an expression, such as the columns that it reads, must see them all.
+//! The parser's own iteration skips some children, for example the argument of CASE. Decisions
+//! about an expression, such as the columns that it reads, must be based on all nodes.
 
 use niwaki_env::stack;
 use pg_query::NodeEnum;
@@ -9,12 +9,12 @@ use pg_query::protobuf::Node;
 
 use crate::error::{Result, SqlError};
 
-/// Calls `visit` for each node of a scalar expression, parents before children. Does not go into
-/// subqueries: their `SubLink` is what is seen of them.
+/// Calls `visit` for each node of a scalar expression, parents before children. Does not enter
+/// subqueries: only their `SubLink` is visited.
 ///
 /// # Errors
-/// `42601` when the text is no expression, `0A000` when it holds a construct not known here: nothing
-/// is passed over in silence.
+/// `42601` if the text is no expression; `0A000` for an unknown construct, so that no node is
+/// skipped silently.
 pub fn each_node(expression: &str, mut visit: impl FnMut(&NodeEnum)) -> Result<()> {
     let mut waiting: Vec<Node> = Vec::new();
     for statement in crate::parse::parse(&format!("SELECT {expression}"))? {
@@ -36,7 +36,7 @@ pub fn each_node(expression: &str, mut visit: impl FnMut(&NodeEnum)) -> Result<(
     Ok(())
 }
 
-/// Puts the nodes directly below `node` into `into`.
+/// Appends the children of `node` to `into`.
 fn children(node: NodeEnum, into: &mut Vec<Node>) -> Result<()> {
     let mut one = |node: Option<Box<Node>>| into.extend(node.map(|node| *node));
     match node {

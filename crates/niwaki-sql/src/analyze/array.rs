@@ -10,7 +10,8 @@ use crate::expr::{Expr, ExprKind, Subscripts};
 use crate::types::{CastContext, array_of, element_of};
 
 impl Analyzer<'_> {
-    /// `ARRAY[…]`; of arrays it makes one with a dimension more. `wanted` is the type of elements that a cast asks for.
+    /// Analyzes `ARRAY[…]`. Arrays as elements make one more dimension. `wanted` is the element
+    /// type that a cast asks for.
     pub(super) fn array(
         &mut self,
         array: &protobuf::AArrayExpr,
@@ -54,7 +55,7 @@ impl Analyzer<'_> {
         Ok(Expr::new(ExprKind::Array(elements), ty, location))
     }
 
-    /// Elements or slices of an array: all brackets that stand behind it at once.
+    /// Analyzes the subscripts or slices of an array: all adjacent brackets at once.
     pub(super) fn subscripted(&mut self, array: Expr, steps: &[Node]) -> Result<Expr> {
         let location = array.location;
         if let (TypeOid::NAME, [Node { node: Some(NodeEnum::AIndices(only)) }]) = (array.ty, steps)
@@ -67,7 +68,8 @@ impl Analyzer<'_> {
         Ok(Expr::new(kind, ty, location))
     }
 
-    /// `name[n]`: a letter, counted from 0. Names are text here, so that only the first of them is at hand.
+    /// Analyzes `name[n]`: a character, counted from 0. Names are text here, so only the first
+    /// character is supported.
     fn letter_of_name(&mut self, value: Expr, indices: &protobuf::AIndices) -> Result<Expr> {
         let location = value.location;
         let index = self.expr_of(indices.uidx.as_deref())?;
@@ -77,7 +79,8 @@ impl Analyzer<'_> {
         self.cast(value, ColumnType::new(TypeOid::CHAR), location)
     }
 
-    /// Subscripts of an array of this type, the type of what they name, and where the first one stands.
+    /// Returns the subscripts of an array of type `array`, the type of the selected value, and the
+    /// location of the first subscript.
     fn subscripts(
         &mut self,
         array: TypeOid,
@@ -116,13 +119,13 @@ impl Analyzer<'_> {
             };
             let lower = bound(indices.lidx.as_deref())?;
             let upper = bound(indices.uidx.as_deref())?;
-            // A number beside slices counts from 1.
+            // A plain number next to slices means a slice from 1.
             let one = || Expr::constant(Datum::Int4(1), TypeOid::INT4, -1);
             let lower = if slice && !indices.is_slice { Some(one()) } else { lower };
             bounds.push([lower, upper]);
         }
         let ty = match slice {
-            // A part of a vector begins at 1, as an array does.
+            // A slice of a vector starts at 1, like an array.
             true if array.is_vector() => array_of(element).unwrap_or(array),
             true => array,
             false => element,
@@ -137,7 +140,8 @@ impl Analyzer<'_> {
             .ok_or_else(|| self.error("42804", "array subscript must have type integer", location))
     }
 
-    /// The new value of a column of which a part is assigned: `old` with `value` where `steps` say.
+    /// Returns the new value of a column when a part is assigned: `old` with `value` at the place
+    /// that `steps` name.
     pub(super) fn assigned_part(
         &mut self,
         old: Expr,
@@ -150,7 +154,7 @@ impl Analyzer<'_> {
         if matches!(steps.first(), Some(Node { node: Some(NodeEnum::String(_)) })) {
             return self.assigned_field(old, steps, value, column, location);
         }
-        // What the column has between two assignments to parts of it need not be one of its domain.
+        // Between two assignments to parts, the column's value need not satisfy the domain.
         let old = match old.kind {
             ExprKind::Domain { argument, .. }
                 if matches!(argument.kind, ExprKind::AssignPart { .. }) =>

@@ -1,4 +1,4 @@
-//! Values that statements give without a query around them: parameters of EXECUTE, bounds of partitions, defaults of new columns.
+//! Values outside of a query: EXECUTE parameters, partition bounds, defaults of new columns.
 
 use std::sync::Arc;
 
@@ -16,22 +16,23 @@ use crate::query::{Body, Distinct, From, Query, Select, StatementBody, Statement
 use crate::statement::Statement;
 use crate::types::CastContext;
 
-/// What a value is for, which says what its expression may be.
+/// The use of a value, which decides what its expression may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueFor {
     /// A parameter of a prepared statement.
     Parameter,
     /// A bound of a partition.
     PartitionBound,
-    /// The rows that a table has when it gets a column with a default.
+    /// The value of a new column with a default, for the existing rows.
     Default,
 }
 
-/// Analyzes and plans `SELECT value` as a query whose one value becomes one of a type, as a column that is assigned it would make it.
-/// Of an object's name it gives the number.
+/// Analyzes and plans `SELECT value`, with an assignment cast of the value to the type `wanted`. An
+/// object's name becomes its OID.
 ///
 /// # Errors
-/// As [`super::analyze`]; what `refused` makes of the shown type of a value that cannot be assigned. Positions are those in the given text.
+/// As [`super::analyze`]. If the value cannot be assigned, the error is `refused` of its shown
+/// type. Positions refer to the given text.
 pub fn analyze_assigned(
     statement: &ParsedStatement,
     context: &AnalyzeContext<'_>,
@@ -108,7 +109,7 @@ impl Analyzer<'_> {
     }
 }
 
-/// The query of one value that reads nothing.
+/// Returns a query of one value without FROM.
 fn query_of(value: Expr, columns: Vec<ColumnInfo>) -> Query {
     let from =
         From { items: Vec::new(), tree: None, conditions: Vec::new(), width: 0, recheck: None };

@@ -1,4 +1,4 @@
-//! Which function or operator a call means: PostgreSQL's rules for choosing among candidates.
+//! Overload resolution: chooses the function or operator of a call by PostgreSQL's rules.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,8 @@ use crate::types::{
     type_by_name,
 };
 
-/// An operand of a comparison that was converted from another type for it: of times the range is not that of the type.
+/// Marks the implicit cast of a comparison operand from a date or timestamp: such a cast has a
+/// wider range than the type.
 pub(super) fn compared(mut operand: Expr, from: TypeOid) -> Expr {
     if let ExprKind::Cast { purpose, from: own, .. } = &mut operand.kind
         && *own == from
@@ -29,13 +30,13 @@ pub(super) fn compared(mut operand: Expr, from: TypeOid) -> Expr {
     operand
 }
 
-/// What a call can mean: something with a signature.
+/// A candidate of a call: an object with a signature.
 pub(super) trait Candidate: Clone {
-    /// The types of its parameters.
+    /// Returns the types of the parameters.
     fn parameters(&self) -> &[TypeOid];
-    /// The type of its result.
+    /// Returns the type of the result.
     fn result(&self) -> TypeOid;
-    /// Whether the last argument may come any number of times.
+    /// Returns whether the last parameter accepts any number of arguments.
     fn repeats(&self) -> bool;
 }
 
@@ -51,27 +52,27 @@ impl Candidate for &'static Function {
     }
 }
 
-/// The chosen candidate with the types its arguments must get.
+/// The chosen candidate, with the types to which its arguments are coerced.
 pub(super) struct Resolved<F = &'static Function> {
     pub(super) function: F,
     pub(super) arguments: Vec<TypeOid>,
     pub(super) result: TypeOid,
 }
 
-/// Why there is no choice.
+/// The reason why no candidate was chosen.
 pub(super) enum NoMatch {
     None,
     Ambiguous,
-    /// An argument is an array of no type, and it would have to be known.
+    /// An argument is an `anyarray` of unknown element type, and the call needs the element type.
     NoElement,
 }
 
-/// Chooses among candidates for arguments of these types.
+/// Chooses a candidate for arguments of these types.
 pub(super) fn choose<F: Candidate>(
     candidates: &[F],
     types: &[TypeOid],
 ) -> std::result::Result<Resolved<F>, NoMatch> {
-    // Mostly there is one with just these types.
+    // Usually one candidate has exactly these types.
     if let Some(function) = candidates.iter().find(|function| function.parameters() == types) {
         return finish(function, function.parameters(), types);
     }
@@ -84,7 +85,7 @@ pub(super) fn choose<F: Candidate>(
         if !accepts(&declared, types) {
             continue;
         }
-        // Of two with the same parameters that one is meant whose last does not repeat.
+        // Of two candidates with the same parameters, prefer the one that is not variadic.
         match fitting.iter_mut().find(|(_, other)| *other == declared) {
             Some(_) if function.repeats() => {}
             Some(same) if same.0.repeats() => *same = (function, declared),
@@ -118,7 +119,7 @@ pub(super) fn choose<F: Candidate>(
     }
 }
 
-/// A candidate with its parameter types as many times as there are arguments.
+/// A candidate, with its parameter types expanded to the number of arguments.
 type Fitting<'c, F> = (&'c F, Cow<'c, [TypeOid]>);
 
 fn declared_types<F: Candidate>(function: &F, count: usize) -> Option<Cow<'_, [TypeOid]>> {
@@ -138,25 +139,26 @@ fn accepts(declared: &[TypeOid], types: &[TypeOid]) -> bool {
         ANY | ANY_ELEMENT | ANY_COMPATIBLE => true,
         ANY_NONARRAY => element_of(*t).is_none(),
         ANY_ENUM => *t == TypeOid::UNKNOWN || t.is_enum(),
-        // Columns of PostgreSQL's statistics are arrays of no type.
+        // Some columns of PostgreSQL's statistics have the pseudo-type `anyarray`.
         ANY_ARRAY if *t == ANY_ARRAY => true,
         ANY_ARRAY | ANY_COMPATIBLE_ARRAY => *t == TypeOid::UNKNOWN || element_of(*t).is_some(),
-        // A row is judged field by field when the choice is made.
+        // A row is checked field by field after the choice.
         d if *t == TypeOid::RECORD && d.is_composite() => true,
         d => converts_implicitly(*t, d),
     });
     simple && polymorphic(declared, types).is_ok()
 }
 
-/// What the polymorphic parameters of a call stand for; `UNKNOWN` where no argument tells.
+/// The actual types of a call's polymorphic parameters; `UNKNOWN` if no argument determines them.
 struct Polymorphic {
-    /// The type of [`ANY_ELEMENT`], and of the elements of [`ANY_ARRAY`]; [`ANY_ELEMENT`] itself where these have no type.
+    /// The type of [`ANY_ELEMENT`], and of the elements of [`ANY_ARRAY`]. [`ANY_ELEMENT`] itself if
+    /// the element type is unknown.
     element: TypeOid,
     /// The type of [`ANY_COMPATIBLE`], and of the elements of [`ANY_COMPATIBLE_ARRAY`].
     compatible: TypeOid,
 }
 
-/// Finds what polymorphic parameters stand for; `Err` when the arguments disagree.
+/// Determines the actual types of polymorphic parameters; `Err` if the arguments disagree.
 fn polymorphic(declared: &[TypeOid], types: &[TypeOid]) -> std::result::Result<Polymorphic, ()> {
     let mut element = TypeOid::UNKNOWN;
     let mut compatible: Vec<TypeOid> = Vec::new();
@@ -186,7 +188,7 @@ fn polymorphic(declared: &[TypeOid], types: &[TypeOid]) -> std::result::Result<P
     Ok(Polymorphic { element, compatible: common_of(&compatible).ok_or(())? })
 }
 
-/// The type that all of these can become implicitly; `UNKNOWN` of none.
+/// Returns the type to which all these types convert implicitly; `UNKNOWN` for no types.
 fn common_of(types: &[TypeOid]) -> Option<TypeOid> {
     let Some((first, rest)) = types.split_first() else { return Some(TypeOid::UNKNOWN) };
     let implicit = |from, to| cast_path(from, to, CastContext::Implicit).is_some();
@@ -210,8 +212,9 @@ fn keep_best<F>(fitting: &mut Vec<Fitting<'_, F>>, score: impl Fn(&[TypeOid]) ->
     fitting.retain(|(_, declared)| score(declared) == best);
 }
 
-/// Untyped arguments take the category that the candidates agree on, strings before all others; or
-/// the one type that all typed arguments have.
+/// Resolves untyped arguments. They take the type category that the candidates agree on, with
+/// strings preferred. Otherwise they take the type of the typed arguments, if all of these have one
+/// type.
 fn settle_unknown<F>(
     fitting: &mut Vec<Fitting<'_, F>>,
     types: &[TypeOid],
@@ -269,7 +272,7 @@ fn settle_unknown<F>(
     Ok(())
 }
 
-/// The types that polymorphic ones stand for in a call.
+/// The actual types of a call's polymorphic types.
 #[derive(Clone, Copy)]
 pub(super) struct Concrete {
     element: TypeOid,
@@ -277,7 +280,8 @@ pub(super) struct Concrete {
 }
 
 impl Concrete {
-    /// Whether a call with these parameters and this result needs the elements' type of an array that has none.
+    /// Returns whether a call with these parameters and this result needs the unknown element type
+    /// of an array.
     pub(super) fn lacks_element(self, declared: &[TypeOid], result: TypeOid) -> bool {
         let of_element =
             |oid: &TypeOid| matches!(*oid, ANY_ARRAY | ANY_ELEMENT | ANY_NONARRAY | ANY_ENUM);
@@ -285,15 +289,16 @@ impl Concrete {
         self.element == ANY_ELEMENT && (known_by > 1 || result != ANY_ARRAY && of_element(&result))
     }
 
-    /// What the polymorphic types of the parameters stand for with arguments of these types; `Err` when these disagree.
+    /// Determines the actual types of polymorphic parameters for arguments of these types; `Err` if
+    /// the arguments disagree.
     pub(super) fn of(declared: &[TypeOid], types: &[TypeOid]) -> std::result::Result<Self, ()> {
         let found = polymorphic(declared, types)?;
-        // Arguments that are all untyped are text.
+        // If all arguments are untyped, they are text.
         let known = |t: TypeOid| if t == TypeOid::UNKNOWN { TypeOid::TEXT } else { t };
         Ok(Self { element: known(found.element), compatible: known(found.compatible) })
     }
 
-    /// The type that a declared one stands for.
+    /// Returns the actual type of a declared type.
     pub(super) fn of_type(self, declared: TypeOid, given: Option<TypeOid>) -> Option<TypeOid> {
         let Self { element, compatible } = self;
         match declared {
@@ -331,7 +336,7 @@ fn finish<F: Candidate>(
 }
 
 impl Analyzer<'_> {
-    /// An operator with one or two operands.
+    /// Analyzes an operator with one or two operands.
     pub(super) fn operator(
         &mut self,
         name: &str,
@@ -347,7 +352,7 @@ impl Analyzer<'_> {
             Err(reason) => return Err(self.operator_error(name, &declared, location, &reason)),
         };
         self.check_array_comparison(name, &resolved, location)?;
-        // Whatever is appended to a text is cast to text as if that were written.
+        // A value appended to a text is cast to text, as if the cast were written.
         if name == "||" && resolved.function.arguments.contains(&ANY_NONARRAY) {
             let text = TypeOid::TEXT;
             let mut arguments = Vec::with_capacity(operands.len());
@@ -373,7 +378,7 @@ impl Analyzer<'_> {
         Ok(Expr::call(resolved.function, arguments, resolved.result, location))
     }
 
-    /// Arrays compare by their elements, which must have an order for that.
+    /// Refuses to compare arrays whose elements have no order.
     fn check_array_comparison(&self, name: &str, resolved: &Resolved, location: i32) -> Result<()> {
         let json = |ty: &TypeOid| *ty == TypeOid::JSON_ARRAY;
         if resolved.result != TypeOid::BOOL || !resolved.arguments.iter().all(json) {
@@ -400,7 +405,7 @@ impl Analyzer<'_> {
         if candidates.is_empty() {
             return Err(NoMatch::None);
         }
-        // One untyped operand is first assumed to have the other's type.
+        // An untyped operand is first assumed to have the other operand's type.
         if let [left, right] = types {
             let assumed = match (*left, *right) {
                 (TypeOid::UNKNOWN, right) if right != TypeOid::UNKNOWN => Some(right),
@@ -412,7 +417,7 @@ impl Analyzer<'_> {
                 if let Some(function) = exact {
                     return finish(function, function.arguments, &[assumed, assumed]);
                 }
-                // Types that are stored as another one: varchar is text for operators.
+                // varchar uses the operators of text, which has the same representation.
                 let base = if assumed == TypeOid::VARCHAR { TypeOid::TEXT } else { assumed };
                 if base != assumed
                     && let Some(function) = candidates.iter().find(|f| f.arguments == [base, base])
@@ -460,13 +465,13 @@ impl Analyzer<'_> {
         self.error("42883", format!("operator does not exist: {shown}"), location).with_hint(hint)
     }
 
-    /// Whether a call means a function of a user that triggers call.
+    /// Returns whether a call means a user's trigger function.
     fn is_for_triggers(&self, name: &str, types: &[TypeOid]) -> bool {
         let found = self.context.catalog.resolve_function(self.context.path, None, name, &[]);
         types.is_empty() && found.is_some_and(|function| function.is_for_triggers())
     }
 
-    /// The error for a function call that fits no candidate.
+    /// Returns the error for a function call that fits no candidate.
     pub(super) fn function_error(
         &self,
         name: &str,
@@ -485,7 +490,7 @@ impl Analyzer<'_> {
         self.call_error(name, &arguments, location, reason)
     }
 
-    /// The error for a call, whose arguments are shown as these, that fits no candidate.
+    /// Returns the error for a call that fits no candidate, with the arguments shown as given.
     pub(super) fn call_error(
         &self,
         name: &str,
@@ -512,16 +517,17 @@ impl Analyzer<'_> {
     }
 }
 
-/// 42804
+/// Returns the error `42804` for an unknown element type.
 fn no_element() -> SqlError {
     SqlError::new("42804", "cannot determine element type of \"anyarray\" argument")
 }
 
-/// Whether PostgreSQL has functions of this name and Niwaki has none.
+/// Returns whether PostgreSQL has functions of this name but Niwaki has none.
 fn is_absent(name: &str) -> bool {
     let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
     let known = builtin_functions().named(name).next().is_some();
     let has = !functions_named(name).is_empty() || is_aggregate(name);
-    // The name of a type is a cast, but for functions that make a value of several.
+    // A type's name is a cast. Functions that build a value of several arguments are not found
+    // here.
     known && !has && type_by_name(name).is_none()
 }

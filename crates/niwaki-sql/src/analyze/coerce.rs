@@ -1,4 +1,4 @@
-//! Making expressions have the types that their places ask for.
+//! Coercions: conversion of expressions to the types that their context requires.
 
 use niwaki_catalog::type_collation;
 use niwaki_types::{ColumnType, Datum, InputContext, TypeOid};
@@ -10,7 +10,7 @@ use crate::functions::path_input;
 use crate::types::{CastContext, CastPath, cast_path, category, converts_implicitly, is_preferred};
 
 impl Analyzer<'_> {
-    /// Converts to a type if the context allows it; `None` if it does not.
+    /// Converts to a type if the context allows it; returns `None` otherwise.
     pub(super) fn coerce(
         &mut self,
         mut expr: Expr,
@@ -18,11 +18,11 @@ impl Analyzer<'_> {
         context: CastContext,
     ) -> Result<Option<Expr>> {
         if expr.ty == to {
-            // Of its base type from here on: what a value of a domain is, it stays.
+            // The result has the base type, without the domain. The value stays unchanged.
             return Ok(Some(Expr { domain: None, ..expr }));
         }
         if let Some(collation) = expr.collation.take() {
-            // As in PostgreSQL what is converted is what COLLATE is said of.
+            // As in PostgreSQL, the conversion applies to the operand of COLLATE.
             let given = expr.derived;
             let value = self.coerce(expr, to, context)?;
             let collation = type_collation(to).map(|_| collation);
@@ -38,12 +38,13 @@ impl Analyzer<'_> {
             return self.row_as(expr, to, context).map(Some);
         }
         let Some(path) = cast_path(expr.ty, to, context) else {
-            // An array constructor's elements may be convertible where the arrays are.
+            // An array constructor's elements may be convertible although the arrays are not.
             return Ok(None);
         };
         let location = expr.location;
-        // A cast does what its type says: another type would make it another cast, and that of a type to itself none, which
-        // keeps the blanks that char(n) loses on its way to text and back.
+        // An existing cast keeps its type: with another type, the cast would become another cast. A
+        // cast of a type to itself would become no cast. It would then keep the blanks that char(n)
+        // loses on its way to text and back.
         let is_cast = matches!(expr.kind, ExprKind::Cast { .. } | ExprKind::Length { .. })
             && (shows_names(expr.ty) || shows_names(to))
             || matches!(expr.kind, ExprKind::Cast { from, .. } if from == to)
@@ -55,11 +56,11 @@ impl Analyzer<'_> {
                 expr.domain = None;
                 return Ok(Some(expr));
             }
-            // Only the static type changes; a parameter keeps the type that was inferred for it.
+            // Only the static type changes. A parameter keeps its inferred type.
             return Ok(Some(Expr { ty: to, typmod: -1, domain: None, ..expr }));
         }
         let from = expr.ty;
-        // Integer constants are converted here, so that index conditions see plain constants.
+        // Integer constants are converted now, so that index conditions see plain constants.
         if let ExprKind::Const(Datum::Int4(value)) = &expr.kind {
             let value = *value;
             let constant = match to {
@@ -124,7 +125,7 @@ impl Analyzer<'_> {
                 }
                 Ok(Expr::new(ExprKind::Param(number), to, location))
             }
-            // NULL out of a nested query and the like: there is nothing to read.
+            // NULL from a nested query and similar expressions: there is no literal to read.
             _ => Ok(Expr::new(
                 ExprKind::Cast {
                     argument: Box::new(expr),
@@ -137,7 +138,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// Reads a literal.
+    /// Parses a literal.
     pub(super) fn input(&self, text: &str, to: TypeOid) -> Result<Datum> {
         match to {
             to if to.is_object_name() => {
@@ -160,8 +161,9 @@ impl Analyzer<'_> {
         }
     }
 
-    /// Fits to a length or precision after a conversion. A constant that does not fit stays as it is until the whole statement is
-    /// analyzed ([`crate::rewrite`] fails): mistakes in the rest are told of first.
+    /// Fits a value to a length or precision after a conversion. A constant that does not fit stays
+    /// unchanged until the whole statement is analyzed. Then [`crate::rewrite`] fails, so errors in
+    /// the rest of the statement are reported first.
     pub(super) fn with_typmod(expr: Expr, typmod: i32, explicit: bool) -> Expr {
         if typmod < 0 || expr.typmod == typmod {
             return expr;
@@ -177,7 +179,8 @@ impl Analyzer<'_> {
         Expr { typmod, ..Expr::new(kind, ty, location) }
     }
 
-    /// A literal interval, if it is one: its type's fields say what a bare number in it counts.
+    /// Parses an interval literal, if the expression is one. The fields of the target type give the
+    /// unit of a bare number.
     pub(super) fn interval_literal(&self, expr: &Expr, to: ColumnType) -> Result<Option<Expr>> {
         let ExprKind::Const(Datum::Text(text)) = &expr.kind else { return Ok(None) };
         if expr.ty != TypeOid::UNKNOWN || to.oid != TypeOid::INTERVAL || to.typmod < 0 {
@@ -190,7 +193,7 @@ impl Analyzer<'_> {
         Ok(Some(Expr { typmod: to.typmod, ..literal }))
     }
 
-    /// An explicit cast.
+    /// Analyzes an explicit cast.
     pub(super) fn cast(&mut self, expr: Expr, to: ColumnType, location: i32) -> Result<Expr> {
         if to.domain.is_some() && expr.domain == to.domain {
             return Ok(expr);
@@ -215,26 +218,27 @@ impl Analyzer<'_> {
         if cast.location < 0 {
             cast.location = location;
         }
-        // A parameter of a domain is read as one, which cuts nothing off.
+        // A parameter of a domain type is read as a domain value, so nothing is truncated.
         let explicit = untyped.is_none() || to.domain.is_none();
         let cast = Self::with_typmod(cast, to.typmod, explicit);
         self.as_domain(cast, to.domain)
     }
 
-    /// The number of a parameter that has no type yet, if the expression is one.
+    /// Returns the number of a parameter whose type is still unknown, if the expression is one.
     fn untyped_param(&self, expr: &Expr) -> Option<usize> {
         let ExprKind::Param(number) = expr.kind else { return None };
         (self.params.get(number) == Some(&TypeOid::UNKNOWN)).then_some(number)
     }
 
-    /// A parameter that has got the base type of a domain by being made one of its values is of the domain.
+    /// Gives a parameter the domain's type if coercion to the domain gave the parameter its base
+    /// type.
     fn declare_param(&mut self, untyped: Option<usize>, to: ColumnType) {
         if let (Some(number), Some(domain)) = (untyped, to.domain) {
             self.params[number] = domain;
         }
     }
 
-    /// Converts a value to be stored in a column.
+    /// Converts a value for storage in a column.
     pub(super) fn assign(
         &mut self,
         expr: Expr,
@@ -253,8 +257,9 @@ impl Analyzer<'_> {
         let location = if expr.location >= 0 { expr.location } else { location };
         match self.coerce(expr, column.oid, CastContext::Assignment)? {
             Some(expr) => {
-                // The value of a literal is checked when the row is stored, as PostgreSQL does for
-                // everything but constants; for those it reports at once and without a position.
+                // The length of a literal is checked when the row is stored, as in PostgreSQL for
+                // all values but constants. PostgreSQL reports a constant at once and without a
+                // position.
                 self.declare_param(untyped, column);
                 let expr = Self::with_typmod(expr, column.typmod, false);
                 self.as_domain(expr, column.domain)
@@ -273,7 +278,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// A condition.
+    /// Converts a condition to boolean.
     pub(super) fn to_bool(&mut self, expr: Expr, construct: &str) -> Result<Expr> {
         let (from, location) = (expr.ty, expr.location);
         match self.coerce(expr, TypeOid::BOOL, CastContext::Implicit)? {
@@ -289,7 +294,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// An output column: untyped literals become text.
+    /// Converts an output column: untyped literals become text.
     pub(super) fn to_output(&mut self, expr: Expr) -> Result<Expr> {
         if expr.ty == TypeOid::UNKNOWN {
             let (collation, derived) = (expr.collation, expr.derived);
@@ -299,7 +304,8 @@ impl Analyzer<'_> {
         Ok(expr)
     }
 
-    /// The type that all of these can become: PostgreSQL's rules for UNION, CASE and their like.
+    /// Returns the type to which all these types convert, by PostgreSQL's rules for UNION, CASE and
+    /// similar constructs.
     pub(super) fn common_type(&self, types: &[(TypeOid, i32)], construct: &str) -> Result<TypeOid> {
         let known: Vec<(TypeOid, i32)> =
             types.iter().copied().filter(|(t, _)| *t != TypeOid::UNKNOWN).collect();
@@ -348,11 +354,11 @@ impl Analyzer<'_> {
         })
     }
 
-    /// Brings several expressions to one type.
+    /// Converts several expressions to their common type.
     pub(super) fn unify(&mut self, exprs: Vec<Expr>, construct: &str) -> Result<Vec<Expr>> {
         let types: Vec<(TypeOid, i32)> = exprs.iter().map(|e| (e.ty, e.location)).collect();
         let common = self.common_type(&types, construct)?;
-        // Values of one domain stay values of it; any other mixture is of the base type.
+        // Values of one domain keep the domain. Any other mixture has the base type.
         let domain = Self::common_domain(&exprs);
         let unified = exprs.into_iter().map(|e| {
             let expr = self.to_common(e, common, construct)?;

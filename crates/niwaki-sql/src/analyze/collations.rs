@@ -1,4 +1,4 @@
-//! What is refused because parts of an expression have different collations.
+//! Collation conflicts: refuses expressions whose parts have incompatible collations.
 
 use niwaki_catalog::{Oid, collation_name};
 use niwaki_types::{Datum, TypeOid, quote_identifier};
@@ -10,7 +10,8 @@ use crate::expr::collation::{STRING_COMPARISON, is_collated};
 use crate::expr::{Collation, Expr};
 
 impl Analyzer<'_> {
-    /// Refuses an expression inside of which two COLLATE contradict each other, or a function would not know what to do.
+    /// Refuses an expression with two contradicting COLLATE clauses, or with a function that needs
+    /// a collation and has none.
     pub(super) fn check_collation(&self, expr: &Expr) -> Result<()> {
         match expr.derived {
             Collation::Mismatch(one, two, at) => {
@@ -22,7 +23,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// The collation that rows are sorted or made different by; without one they cannot be.
+    /// Refuses a sort key or a DISTINCT column without a definite collation.
     pub(super) fn check_order_collation(&self, expr: &Expr) -> Result<()> {
         match expr.derived {
             Collation::Unclear(one, two) => {
@@ -36,10 +37,12 @@ impl Analyzer<'_> {
         }
     }
 
-    /// The collation of a column with values of these, one for each query or row.
+    /// Returns the collation of a column of a set operation or VALUES list. `values` has one
+    /// collation for each query or row.
     ///
     /// # Errors
-    /// `42P21` where there is none and `needed`, or where two COLLATE contradict each other.
+    /// `42P21` if the collation is unclear and `needed`, or if two COLLATE clauses contradict each
+    /// other.
     pub(super) fn column_of_values(
         &self,
         values: impl IntoIterator<Item = Collation>,
@@ -61,13 +64,13 @@ impl Analyzer<'_> {
         }
     }
 
-    /// `COLLATION FOR (value)`: the name, as it would be written.
+    /// Analyzes `COLLATION FOR (value)`, which returns the quoted name of the collation.
     pub(super) fn collation_for(&self, value: &Expr, location: i32) -> Result<Expr> {
         let text = |value| Ok(Expr::constant(value, TypeOid::TEXT, location));
         if !is_collated(value.ty) {
             return Err(refuse_uncollated(&self.format_oid(value.declared())));
         }
-        // A literal is one of no type yet.
+        // A literal has no type yet.
         if value.ty == TypeOid::UNKNOWN && value.derived == Collation::Default {
             return text(Datum::Null);
         }
@@ -75,7 +78,7 @@ impl Analyzer<'_> {
         text(name.map_or(Datum::Null, |name| Datum::text(&quote_identifier(name))))
     }
 
-    /// The collation of a field of a composite value.
+    /// Returns the collation of a field of a composite value.
     pub(super) fn collation_of_field(&self, record: TypeOid, at: usize, field: &Expr) -> Collation {
         let catalog = self.context.catalog;
         let number = record.user_number().filter(|_| record.is_composite()).map(Oid);
@@ -92,7 +95,8 @@ impl Analyzer<'_> {
         self.of_domain(Collation::of_column(given, field.ty), field)
     }
 
-    /// The collation of what has none of its own but may be of a domain that has one.
+    /// Returns the collation of a value: if it has the default collation, its domain's collation
+    /// applies.
     pub(super) fn of_domain(&self, given: Collation, value: &Expr) -> Collation {
         let Some(_) = value.domain.filter(|_| given == Collation::Default) else { return given };
         let own = self.context.catalog.own_collation(value.column_type());

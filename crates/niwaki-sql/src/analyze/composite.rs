@@ -1,7 +1,8 @@
-//! Composite values: rows that are made, whole rows of FROM items, their fields, and assignments to fields.
+//! Composite values: row constructors, whole-row references, fields, and assignments to fields.
 //!
-//! A row that is made or read here is known field by field ([`ExprKind::Row`]), so that asking it for a field is asking for the
-//! field's expression; of other values the type says which fields there are.
+//! The fields of a row constructed or read here are known expressions ([`ExprKind::Row`]). So
+//! selecting a field returns the field's expression. For other values, the type determines the
+//! fields.
 
 use std::sync::Arc;
 
@@ -17,11 +18,11 @@ use crate::expr::{Expr, ExprKind, RowValue, shows_names};
 use crate::functions::compare_function;
 use crate::types::{CastContext, element_of};
 
-/// Most fields of a row, as of columns of a result.
+/// Most fields of a row, the same as for the columns of a result (PostgreSQL's limit).
 pub(super) const FIELDS_MAX: usize = 1664;
 
 impl Analyzer<'_> {
-    /// `ROW(…)`; `x.*` inside stands for all columns of `x`.
+    /// Analyzes `ROW(…)`. An `x.*` inside stands for all columns of `x`.
     pub(super) fn row_constructor(&mut self, row: &RowExpr) -> Result<Expr> {
         let fields = self.listed(&row.args)?;
         self.refuse_long_row(fields.len(), row.location)?;
@@ -30,7 +31,7 @@ impl Analyzer<'_> {
         Ok(Expr::new(ExprKind::Row(Box::new(value)), TypeOid::RECORD, row.location))
     }
 
-    /// 54011 for a row of more entries than there can be.
+    /// Refuses a row with more fields than [`FIELDS_MAX`] (`54011`).
     pub(super) fn refuse_long_row(&self, entries: usize, location: i32) -> Result<()> {
         if entries > FIELDS_MAX {
             let message = format!("ROW expressions can have at most {FIELDS_MAX} entries");
@@ -39,7 +40,7 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// The expressions of a list in which `….*` stands for all columns or fields there are.
+    /// Analyzes a list of expressions, in which `….*` stands for all columns or fields.
     pub(super) fn listed(&mut self, nodes: &[Node]) -> Result<Vec<Expr>> {
         let mut fields = Vec::with_capacity(nodes.len());
         for node in nodes {
@@ -60,7 +61,8 @@ impl Analyzer<'_> {
         Ok(fields)
     }
 
-    /// What numbers of objects are shown as is not at hand where the text of a row is made.
+    /// Refuses fields whose numbers are shown as object names: the names are not available when the
+    /// text of a row is built.
     fn refuse_names_in(&self, fields: &[Expr], location: i32) -> Result<()> {
         match fields.iter().find(|field| shows_names(field.ty)) {
             None => Ok(()),
@@ -71,10 +73,10 @@ impl Analyzer<'_> {
         }
     }
 
-    /// Names and types of the fields of a composite type; none of another type.
+    /// Returns names and types of the fields of a composite type; `None` for any other type.
     ///
     /// # Errors
-    /// `0A000` where the catalog is not at hand: in expressions of indexes and generated columns.
+    /// `0A000` if the catalog is not available: in expressions of indexes and generated columns.
     pub(super) fn fields_of(
         &self,
         oid: TypeOid,
@@ -88,7 +90,8 @@ impl Analyzer<'_> {
         Ok(found)
     }
 
-    /// Whether what is analyzed is kept as text, in which a relation that is renamed would not be found.
+    /// Returns whether the analyzed expression is stored as text. Such a text would not find a
+    /// renamed relation.
     fn is_stored(&self) -> bool {
         let place = self.scopes.last().map(|scope| scope.place).unwrap_or_default();
         matches!(
@@ -101,7 +104,7 @@ impl Analyzer<'_> {
         )
     }
 
-    /// The type of the rows of the relation of this name.
+    /// Returns the row type of the relation of this name.
     pub(super) fn row_type_named(
         &self,
         schema: Option<&str>,
@@ -122,7 +125,7 @@ impl Analyzer<'_> {
         Ok(Some(ColumnType::new(TypeOid::of_composite(relation.oid.0))))
     }
 
-    /// The row of a FROM item, as an expression of the level that has the item.
+    /// Returns the row of a FROM item, as an expression of the query level that has the item.
     pub(super) fn whole_row(&self, item: &Item, location: i32) -> Result<Expr> {
         if self.is_stored() {
             return Err(self.unsupported("a whole row in a stored expression", location));
@@ -144,7 +147,7 @@ impl Analyzer<'_> {
         }
         let labels: Vec<Arc<str>> =
             shown.clone().map(|column| Arc::from(column.name.as_str())).collect();
-        // A table's row has the names of its type, whatever an alias calls its columns.
+        // A table's row has the field names of its type, even if an alias renames the columns.
         let (ty, names): (_, Vec<Arc<str>>) = match relation {
             Some(relation) => (
                 TypeOid::of_composite(relation.oid.0),
@@ -164,7 +167,7 @@ impl Analyzer<'_> {
         Ok(Expr::new(ExprKind::Row(Box::new(value)), ty, location))
     }
 
-    /// `(value).name`
+    /// Analyzes `(value).name`.
     pub(super) fn field(&self, value: Expr, name: &str) -> Result<Expr> {
         let location = value.location;
         if let ExprKind::Row(row) = &value.kind
@@ -225,7 +228,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// Whether a value is a row with such a field.
+    /// Returns whether a value is a row with a field of this name.
     pub(super) fn has_field(&self, value: &Expr, name: &str) -> Result<bool> {
         if let Some(fields) = self.record_fields(value) {
             return Ok(fields.iter().any(|(known, _)| &**known == name));
@@ -237,8 +240,9 @@ impl Analyzer<'_> {
         Ok(fields.is_some_and(|all| all.iter().any(|(known, _)| known == name)))
     }
 
-    /// The fields of a `record`, where the query says which it has: those of a row that is written down, of a function's
-    /// rows, and of a column that a nested query makes of such a one.
+    /// Returns the fields of a `record` if the query determines them. That holds for row
+    /// constructors, for the rows of functions, and for columns of nested queries that contain one
+    /// of these.
     pub(super) fn record_fields(&self, value: &Expr) -> Option<RecordFields> {
         if value.ty != TypeOid::RECORD {
             return None;
@@ -268,7 +272,8 @@ impl Analyzer<'_> {
         }
     }
 
-    /// `(value).*`, or `(value).field.*`: all fields with their names. `steps` are those before the star.
+    /// Analyzes `(value).*` or `(value).field.*`: returns all fields with their names. `steps` are
+    /// the steps before the star.
     pub(super) fn all_fields(
         &mut self,
         indirection: &AIndirection,
@@ -311,7 +316,7 @@ impl Analyzer<'_> {
         Ok(all.collect())
     }
 
-    /// A row of no declared type as a value of a composite type: each field is converted for itself.
+    /// Converts a row constructor to a composite type: each field is converted by itself.
     pub(super) fn row_as(&mut self, row: Expr, to: TypeOid, context: CastContext) -> Result<Expr> {
         let location = row.location;
         let shown = self.format_oid(to);
@@ -353,7 +358,8 @@ impl Analyzer<'_> {
         Ok(Expr::new(ExprKind::Row(Box::new(value)), to, location))
     }
 
-    /// The new value of a column of which a field is assigned: `old` with `value` where `steps` say.
+    /// Returns the new value of a column when a field is assigned: `old` with `value` at the place
+    /// that `steps` name.
     pub(super) fn assigned_field(
         &mut self,
         old: Expr,
@@ -421,7 +427,8 @@ impl Analyzer<'_> {
         self.as_domain(value, field.domain)
     }
 
-    /// The type of the field that steps behind a column of a composite type name, if they name one.
+    /// Returns the type of the field that `steps` select in a column of a composite type, if they
+    /// select one.
     pub(super) fn type_of_field(&self, column: TypeOid, steps: &[Node]) -> Option<ColumnType> {
         let mut found = None;
         let mut of = column;
@@ -435,7 +442,8 @@ impl Analyzer<'_> {
         found
     }
 
-    /// Whether values of an expression can be compared by an operator: composite ones, if all their fields can.
+    /// Returns whether an operator can compare values of an expression. For composite values, it
+    /// must compare all fields.
     pub(super) fn is_ordered(&self, operator: &str, expr: &Expr) -> bool {
         match &expr.kind {
             ExprKind::Row(row) => row.fields.iter().all(|field| self.is_ordered(operator, field)),
@@ -454,7 +462,7 @@ impl Analyzer<'_> {
 }
 
 impl Analyzer<'_> {
-    /// A field of a composite value.
+    /// Returns a field of a composite value.
     fn taken_field(&self, value: Expr, at: usize, name: &str, column: ColumnType) -> Expr {
         if matches!(value.kind, ExprKind::Row(_)) {
             return field_of_row(value, at);
@@ -470,7 +478,7 @@ impl Analyzer<'_> {
     }
 }
 
-/// Whether an element of a list stands for all columns or fields of something.
+/// Returns whether a list element stands for all columns or fields of a value.
 pub(super) fn is_star(node: &Node) -> bool {
     match &node.node {
         Some(NodeEnum::ColumnRef(column)) => ends_in_star(&column.fields),
@@ -483,7 +491,8 @@ fn ends_in_star(nodes: &[Node]) -> bool {
     matches!(nodes.last(), Some(Node { node: Some(NodeEnum::AStar(_)) }))
 }
 
-/// A field of a row whose expressions are known; where they are NULL, so is the row.
+/// Returns a field of a row constructor, as the field's expression. If the row is NULL, so are its
+/// fields' expressions.
 fn field_of_row(row: Expr, at: usize) -> Expr {
     let location = row.location;
     match row.kind {

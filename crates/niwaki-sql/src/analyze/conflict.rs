@@ -1,4 +1,4 @@
-//! ON CONFLICT: which unique indexes decide (inference of the arbiters), and what is done then.
+//! ON CONFLICT: infers the arbiter indexes, and analyzes DO UPDATE.
 
 use std::sync::Arc;
 
@@ -22,22 +22,23 @@ use crate::index_expression::compiled;
 use crate::plan::{ConflictPlan, ConflictUpdate, conjunction, implies, split_conjuncts};
 use crate::store::RowLock;
 
-/// How the row that could not be inserted is called.
+/// Name of the row proposed for insertion.
 pub(super) const EXCLUDED: &str = "excluded";
 
-/// A key as an ON CONFLICT target lists it: each column and expression, in any order.
+/// The conflict target: columns and expressions of a key, in any order.
 #[derive(Default)]
 struct Inferred {
     columns: Vec<usize>,
     expressions: Vec<Expr>,
-    /// Keys that are to have a collation.
+    /// Keys with a COLLATE clause.
     collations: Vec<(Expr, Oid)>,
-    /// What its WHERE asks of rows.
+    /// Conditions of the target's WHERE clause.
     conditions: Vec<Expr>,
 }
 
 impl Inferred {
-    /// Whether an index with these keys has just what is listed, and all rows that the conditions admit.
+    /// Returns whether an index has exactly the listed keys, and contains all rows that the
+    /// conditions admit.
     fn fits(&self, columns: &[usize], expressions: &[&Expr], predicate: Option<&Expr>) -> bool {
         let same_columns = columns.iter().all(|column| self.columns.contains(column))
             && self.columns.iter().all(|column| columns.contains(column));
@@ -48,7 +49,7 @@ impl Inferred {
         same_columns && same_expressions && has_rows
     }
 
-    /// The same for an index that is open.
+    /// Returns the same for an open index.
     fn fits_open(&self, index: &OpenIndex) -> bool {
         let mut columns = Vec::new();
         let mut expressions = Vec::new();
@@ -70,8 +71,8 @@ impl Inferred {
 }
 
 impl Analyzer<'_> {
-    /// The arbiters of an ON CONFLICT clause; that there are any is for [`check_arbiters`] to say. Its actions are read by
-    /// [`Analyzer::conflict_update`].
+    /// Returns the arbiters of an ON CONFLICT clause. [`check_arbiters`] raises the error if there
+    /// are none. [`Analyzer::conflict_update`] analyzes the action.
     pub(super) fn conflict(
         &mut self,
         clause: &protobuf::OnConflictClause,
@@ -100,7 +101,7 @@ impl Analyzer<'_> {
         Ok(ConflictPlan { arbiters, inferred: true, update: None })
     }
 
-    /// The unique indexes that have the keys that the target lists.
+    /// Returns the unique indexes whose keys match the target.
     fn infer(
         &mut self,
         target: &protobuf::InferClause,
@@ -109,7 +110,7 @@ impl Analyzer<'_> {
     ) -> Result<Vec<usize>> {
         let mut scope = Scope { place: Place::IndexExpression, ..Scope::default() };
         scope.add_relation(relation, name, None);
-        // Nothing around an INSERT can be named there.
+        // The target cannot name anything outside the INSERT.
         let around = std::mem::replace(&mut self.scopes, vec![scope]);
         let inferred = self.inferred(target, relation);
         self.scopes = around;
@@ -132,9 +133,9 @@ impl Analyzer<'_> {
         Ok(arbiters)
     }
 
-    /// [`Analyzer::infer`] of a partitioned table, whose indexes have no entries.
+    /// Does the work of [`Analyzer::infer`] for a partitioned table, whose indexes have no entries.
     fn infer_above(&self, inferred: &Inferred, relation: &Arc<Relation>) -> Result<Vec<usize>> {
-        // Whether it is a predicate makes a difference for the words of errors alone.
+        // The kind of index expression affects only the words of errors.
         let read = |stored: &StoredExpression| {
             index_expression(&stored.text, relation, self.context, IndexPart::Key)
         };
@@ -159,7 +160,7 @@ impl Analyzer<'_> {
         Ok(arbiters)
     }
 
-    /// Whether each key that the target gives a collation is one of the index with this collation.
+    /// Returns whether each key with a COLLATE clause is a key of the index with this collation.
     fn fits_collations(
         &self,
         inferred: &Inferred,
@@ -257,8 +258,8 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// What DO UPDATE does. The innermost scope has the table, and behind it EXCLUDED, from slot
-    /// `excluded` on.
+    /// Analyzes DO UPDATE. The innermost scope has the table, then EXCLUDED from slot `excluded`
+    /// on.
     pub(super) fn conflict_update(
         &mut self,
         assignments: &[Node],
@@ -270,7 +271,7 @@ impl Analyzer<'_> {
         let values = self.assignments(&written, assignments)?;
         let condition = conjunction(self.where_conditions(condition)?);
         let changes = |column: u16| values.get(usize::from(column)).is_some_and(Option::is_some);
-        // As in PostgreSQL: a key by which other rows could refer to this one.
+        // As in PostgreSQL: a key that foreign keys of other rows could reference.
         let names_rows = |indexes: &[IndexEntry], changes: &dyn Fn(u16) -> bool| {
             indexes.iter().map(|index| &index.definition).any(|index| {
                 index.unique
@@ -279,7 +280,7 @@ impl Analyzer<'_> {
                     && index.key.iter().any(|key| changes(key.column))
             })
         };
-        // A partition may have keys of its own.
+        // A partition may have additional keys.
         let mut leaves = relation.partitions.iter().flat_map(|partitions| &partitions.leaves);
         let names_rows = names_rows(&relation.indexes, &changes)
             || leaves.any(|leaf| {
@@ -292,7 +293,8 @@ impl Analyzer<'_> {
     }
 }
 
-/// 42P10 where no index decides. PostgreSQL looks for one when it plans: whatever is wrong with the clause is said before.
+/// Returns `42P10` if there is no arbiter index. PostgreSQL looks for one when it plans, so all
+/// other errors of the clause come first.
 pub(super) fn check_arbiters(plan: &ConflictPlan) -> Result<()> {
     if !plan.inferred || !plan.arbiters.is_empty() {
         return Ok(());
@@ -302,18 +304,18 @@ pub(super) fn check_arbiters(plan: &ConflictPlan) -> Result<()> {
     Err(SqlError::new("42P10", message))
 }
 
-/// Positions of the table's indexes that satisfy `which`.
+/// Returns the positions of the table's indexes that satisfy `which`.
 fn positions(relation: &Relation, which: impl Fn(usize, &IndexEntry) -> bool) -> Vec<usize> {
     let indexes = relation.indexes.iter().enumerate();
     indexes.filter(|(position, index)| which(*position, index)).map(|(at, _)| at).collect()
 }
 
-/// The index of a constraint.
+/// Returns the position of a constraint's index.
 fn constraint(relation: &Relation, name: &str) -> Result<Vec<usize>> {
     let found =
         positions(relation, |_, index| index.definition.constraint.is_some() && index.name == name);
     if let Some(position) = found.first() {
-        // One that waits for its parts decides nothing.
+        // An index of a partitioned table that still lacks partitions is no arbiter.
         let valid = relation.indexes[*position].definition.valid;
         return Ok(if valid { found } else { Vec::new() });
     }

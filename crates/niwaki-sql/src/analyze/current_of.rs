@@ -1,4 +1,4 @@
-//! WHERE CURRENT OF, and the rows of a cursor that it can mean.
+//! WHERE CURRENT OF, with the cursor rows that it can mean.
 
 use std::sync::Arc;
 
@@ -14,25 +14,28 @@ use crate::expr::{Expr, ExprKind};
 use crate::plan::LockTarget;
 use crate::query::ItemKind;
 
-/// A table whose rows the rows of a cursor's query are, or are joined from. Behind the query's columns each row has two values for
-/// each such table: the row's address, and the table that it is of, which may be a partition.
+/// A table that supplies the rows of a cursor's query, alone or joined.
+///
+/// Behind the query's columns each row has two values for each such table. They are the row's TID,
+/// and the OID of its table, which may be a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CursorTable {
     /// The table that the query names.
     pub table: Oid,
-    /// FOR UPDATE and its like lock its rows.
+    /// True if FOR UPDATE or a similar clause locks the table's rows.
     pub locked: bool,
 }
 
 impl Analyzer<'_> {
-    /// The conditions that mean the row of `table`, the scope's first item, that a cursor is on.
+    /// Returns the conditions that select the cursor's current row of `table`, the scope's first
+    /// item.
     pub(super) fn current_of(&mut self, cursor: &str, table: &Arc<Relation>) -> Result<Vec<Expr>> {
         let current = |ty| {
             let (cursor, table) = (Arc::from(cursor), Arc::clone(table));
             Expr::new(ExprKind::CurrentOf { cursor, table }, ty, -1)
         };
         let mut conditions = Vec::new();
-        // Another partition may have a row at the same address.
+        // Another partition may have a row with the same TID.
         let compared = if table.is_partitioned() { 2 } else { 1 };
         for (number, (_, ty, _)) in SYSTEM_COLUMNS.iter().enumerate().take(compared) {
             let own = Expr::slot(table.columns.len() + number, ColumnType::new(*ty));
@@ -42,7 +45,8 @@ impl Analyzer<'_> {
         Ok(conditions)
     }
 
-    /// Adds to the targets of a cursor's query where its rows are, if they are rows of tables.
+    /// Adds the place of each row to the targets of a cursor's query, if its rows are rows of
+    /// tables.
     pub(super) fn add_places(
         &mut self,
         select: &protobuf::SelectStmt,
@@ -73,8 +77,9 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// Forgets what [`Analyzer::add_places`] added behind `columns` targets, if the query turned out to give other rows than those
-    /// of tables; else notes which tables it locks.
+    /// Completes the work of [`Analyzer::add_places`], which added places behind `columns` targets.
+    /// If the query's rows turned out not to be rows of tables, the places become NULL. Otherwise
+    /// it notes which tables the query locks.
     pub(super) fn settle_places(
         &mut self,
         select: &protobuf::SelectStmt,
@@ -104,7 +109,8 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// Whether each row of the query is one of the tables in FROM, or joined from such, as far as is known.
+    /// Returns whether each row of the query is a row of a table in FROM, or joined from such rows,
+    /// as far as known.
     fn gives_rows_of_tables(&mut self, select: &protobuf::SelectStmt) -> Result<bool> {
         let scope = self.scope()?;
         Ok(select.group_clause.is_empty()

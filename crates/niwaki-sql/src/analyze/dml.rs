@@ -1,4 +1,4 @@
-//! UPDATE and DELETE, and what all changes of data share.
+//! UPDATE and DELETE, with the parts common to all data changes.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::expr::{Expr, ExprKind};
 use crate::plan::{ModifyKind, split_conjuncts};
 use crate::query::{From, ItemKind, JoinTree, ModifyQuery, ModifySource};
 
-/// Whether a new value is the old one with another part.
+/// Returns whether a new value is the old value with a part replaced.
 fn is_part(value: &Expr) -> bool {
     match &value.kind {
         ExprKind::AssignPart { .. } | ExprKind::AssignField { .. } => true,
@@ -28,7 +28,7 @@ fn is_part(value: &Expr) -> bool {
     }
 }
 
-/// Why a part of a column cannot be set to DEFAULT.
+/// Returns the reason why a part of a column cannot be set to DEFAULT.
 pub(super) fn default_of_part(part: &[Node]) -> &'static str {
     match part.first().and_then(|step| step.node.as_ref()) {
         Some(NodeEnum::AIndices(_)) => "cannot set an array element to DEFAULT",
@@ -42,7 +42,7 @@ struct Change<'s> {
     with: Option<&'s protobuf::WithClause>,
     relation: Option<&'s protobuf::RangeVar>,
     from: &'s [Node],
-    /// What UPDATE assigns.
+    /// The SET list of an UPDATE.
     assignments: &'s [Node],
     condition: Option<&'s Node>,
     returning: Option<&'s protobuf::ReturningClause>,
@@ -67,7 +67,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// What a column gets when nothing is given.
+    /// Returns the default value of a column.
     pub(super) fn default_of(&mut self, relation: &Relation, column: usize) -> Result<Expr> {
         let definition = &relation.columns[column];
         let column_type = definition.column_type();
@@ -118,7 +118,7 @@ impl Analyzer<'_> {
         let (mut generated, mut checks) = (Vec::new(), Vec::new());
         let mut bounds = Vec::new();
         if kind != ModifyKind::Delete {
-            // What a partitioned table says, its partitions say too.
+            // The partitions have the constraints of a partitioned table, too.
             if !relation.is_partitioned() {
                 (generated, checks) = self.row_rules(&relation)?;
             }
@@ -202,7 +202,7 @@ impl Analyzer<'_> {
         if let (Some(view), Some(item)) = (&written.view, scope.items.last_mut()) {
             view.show_in(item);
         }
-        // The table goes by its own name in plans.
+        // In plans, the table has its own name instead of the view's.
         let name = match (&written.view, &var.alias) {
             (Some(_), None) => relation.name.clone(),
             _ => name,
@@ -219,7 +219,7 @@ impl Analyzer<'_> {
         };
         let mut conditions =
             written.view.as_ref().map_or_else(Vec::new, |view| view.conditions.clone());
-        // A newer version of a row is judged again by these.
+        // These conditions recheck a newer version of a row.
         let mut recheck = None;
         match change.condition.and_then(|node| node.node.as_ref()) {
             Some(NodeEnum::CurrentOfExpr(current)) => {
@@ -253,7 +253,7 @@ impl Analyzer<'_> {
         Ok((ModifyQuery { width, view_checks, ..query }, infos))
     }
 
-    /// The new values of the columns that UPDATE sets.
+    /// Returns the new values of the columns that UPDATE sets.
     pub(super) fn assignments(
         &mut self,
         written: &WriteTarget,
@@ -315,7 +315,7 @@ impl Analyzer<'_> {
         Ok(values)
     }
 
-    /// What a column of the table that is updated, the scope's first item, has before.
+    /// Returns the old value of a column of the updated table, which is the scope's first item.
     fn old_value(&mut self, relation: &Relation, column: usize) -> Result<Expr> {
         let start = self.scope()?.items.first().map(|item| item.start);
         let definition = relation.columns.get(column);
@@ -327,7 +327,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// What one column gets of `SET column = …` or `SET (column, …) = (…)`.
+    /// Returns the value of one column of `SET column = …` or `SET (column, …) = (…)`.
     fn assigned<'n>(&mut self, value: Option<&'n Node>) -> Result<Assigned<'n>> {
         let Some(NodeEnum::MultiAssignRef(part)) = value.and_then(|node| node.node.as_ref()) else {
             return Ok(Assigned::Value(value));
@@ -348,7 +348,8 @@ impl Analyzer<'_> {
         }
     }
 
-    /// One of the `columns` values of a row, in which `x.*` stands for as many as `x` has.
+    /// Returns one of the `columns` values of a row. An `x.*` in the row stands for all columns of
+    /// `x`.
     fn assigned_of_row<'n>(
         &mut self,
         row: &'n protobuf::RowExpr,
@@ -394,12 +395,12 @@ impl Analyzer<'_> {
     }
 }
 
-/// What a column is assigned.
+/// The source of an assigned value.
 enum Assigned<'n> {
     Value(Option<&'n Node>),
-    /// A column or field that `x.*` stands for.
+    /// A column or field of an expanded `x.*`.
     Expr(Box<Expr>),
-    /// One of the columns of a query's row.
+    /// One column of a query's row.
     OfRow {
         link: &'n protobuf::SubLink,
         column: usize,

@@ -1,4 +1,4 @@
-//! Values of domains: which expressions must be checked, and against what.
+//! Domain values: inserts the checks of domains into expressions.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::expr::{Collation, DomainRules, Expr, ExprKind};
 use crate::query::volatile_inside;
 
 impl Analyzer<'_> {
-    /// Makes an expression of the right base type one of a domain, which checks its values; or one of no domain.
+    /// Coerces an expression of the base type to a domain, with a check; or to no domain.
     pub(super) fn as_domain(&mut self, expr: Expr, domain: Option<TypeOid>) -> Result<Expr> {
         let Some(oid) = domain else { return Ok(Expr { domain: None, ..expr }) };
         let rules = match self.domains.get(&oid) {
@@ -26,7 +26,7 @@ impl Analyzer<'_> {
             }
         };
         let value = checked(expr, rules);
-        // A domain's own collation is that of its values, whatever they were made of.
+        // A domain's own collation applies to its values, whatever expressions they come from.
         let derived = match self.of_domain(Collation::Default, &value) {
             Collation::Default => value.derived,
             own => own,
@@ -66,7 +66,7 @@ impl Analyzer<'_> {
         Ok(rules)
     }
 
-    /// The domain of all these, if they are values of the same one.
+    /// Returns the common domain, if all expressions are values of the same domain.
     pub(super) fn common_domain(exprs: &[Expr]) -> Option<TypeOid> {
         let (first, others) = exprs.split_first()?;
         let domain = first.domain?;
@@ -81,9 +81,11 @@ fn checked(expr: Expr, rules: Arc<DomainRules>) -> Expr {
     Expr { typmod, domain, ..Expr::new(kind, ty, location) }
 }
 
-/// Analyzes a stored CHECK of a domain over values of the type `value`, which stand in slot 0 and are called VALUE.
+/// Analyzes a stored CHECK of a domain over values of the type `value`. The value is in slot 0, and
+/// its name is VALUE.
 ///
-/// Its literals are read as with the default `DateStyle` and `IntervalStyle`, whatever the session's are.
+/// Its literals are read with the default `DateStyle` and `IntervalStyle`, whatever the session's
+/// settings are.
 ///
 /// # Errors
 /// As [`analyze`](super::analyze); positions are dropped.
@@ -95,7 +97,7 @@ pub(crate) fn domain_check(
     Form::of_domain(value, &[]).read_stored(text, context)
 }
 
-/// Analyzes a condition on values of the type `value`, whose names mean what the search path says.
+/// Analyzes a condition on values of the type `value`. The search path resolves its names.
 ///
 /// # Errors
 /// As [`analyze`](super::analyze); positions are dropped.
@@ -107,10 +109,11 @@ pub fn check_domain_expression(
     stack::whole(|| Form::of_domain(value, &[]).read(text, context).map(drop))
 }
 
-/// Reads a CHECK of a domain over values of the type `value`; returns the text to be stored.
+/// Analyzes a CHECK of a domain over values of the type `value`; returns the text to store.
 ///
 /// # Errors
-/// As [`analyze`](super::analyze); `0A000` where it would mean something else in a session with other settings.
+/// As [`analyze`](super::analyze); `0A000` if the text would mean something else in a session with
+/// other settings.
 pub fn define_domain_check(
     text: &str,
     value: ColumnType,

@@ -1,4 +1,4 @@
-//! Expressions.
+//! Analysis of expressions.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -25,11 +25,12 @@ use crate::functions::functions_named;
 use crate::query::{Query, nodes};
 use crate::types::{CastContext, array_of, cast_path, element_of};
 
-/// What looking at an expression counts as: its memory is a kilobyte or two.
+/// Work units of analyzing one expression node: about the bytes of its memory, one or two
+/// kilobytes.
 pub(super) const EXPRESSION_UNITS: usize = 2048;
 
 impl Analyzer<'_> {
-    /// The expression in an optional node.
+    /// Analyzes the expression in an optional node.
     pub(super) fn expr_of(&mut self, node: Option<&Node>) -> Result<Expr> {
         match node {
             Some(node) => self.expr(node),
@@ -166,7 +167,7 @@ impl Analyzer<'_> {
             Some(a_const::Val::Bsval(_)) => {
                 return Err(self.unsupported("a bit string", location));
             }
-            // The parser leaves a zero integer out.
+            // The parser omits the value of a zero integer.
             None => (Datum::Int4(0), TypeOid::INT4),
         };
         Ok(Expr::constant(value, ty, location))
@@ -257,7 +258,7 @@ impl Analyzer<'_> {
             self.case_types.pop();
         }
         let has_default = case.defresult.is_some();
-        // PostgreSQL looks at the default first when it chooses the common type.
+        // PostgreSQL considers the default first when it chooses the common type.
         let mut all = Vec::with_capacity(results.len() + 1);
         if let Some(default) = &case.defresult {
             all.push(self.expr(default)?);
@@ -298,7 +299,7 @@ impl Analyzer<'_> {
         Ok(value)
     }
 
-    /// `value['key'][0]…`: what is there, or NULL.
+    /// Analyzes `value['key'][0]…`: the element, or NULL if it does not exist.
     fn json_subscripts(&mut self, value: Expr, steps: &[Node]) -> Result<Expr> {
         let location = value.location;
         let mut arguments = vec![value];
@@ -358,7 +359,7 @@ impl Analyzer<'_> {
         let name =
             cast.type_name.as_ref().ok_or_else(|| SqlError::internal("cast without a type"))?;
         let target = self.type_name(name)?;
-        // ARRAY[…]::type[] types the elements, which may be none.
+        // `ARRAY[…]::type[]` gives the elements their type, even if there are none.
         if let Some(NodeEnum::AArrayExpr(array)) = cast.arg.as_ref().and_then(|a| a.node.as_ref())
             && let Some(element) = element_of(target.oid)
         {
@@ -397,7 +398,7 @@ impl Analyzer<'_> {
             .copied()
             .ok_or_else(|| SqlError::internal(format!("no function {name}")))?;
         let call = Expr::call(function, Vec::new(), function.result, location);
-        // More digits than there are mean all of them.
+        // A precision above 6 digits means 6 digits.
         Ok(Self::with_typmod(call, typmod.min(6), true))
     }
 
@@ -432,7 +433,7 @@ impl Analyzer<'_> {
             }
             SubLinkType::ArraySublink => {
                 let column = one_column(self)?;
-                // Arrays make an array of one dimension more.
+                // Array values form an array with one more dimension.
                 let array = element_of(column.oid)
                     .map_or_else(|| array_of(column.oid), |_| Some(column.oid));
                 let array =
@@ -459,7 +460,7 @@ impl Analyzer<'_> {
                     let message = format!("subquery has too {word} columns");
                     return Err(self.error("42601", message, location));
                 }
-                // A row of one part is that part.
+                // A row of one field is that field.
                 let left = match parts.pop() {
                     Some(only) if parts.is_empty() => only,
                     last => {
@@ -497,15 +498,15 @@ impl Analyzer<'_> {
     }
 }
 
-/// A copy of an expression, which counts as work: where such expressions nest, each level doubles
-/// what is inside it.
+/// Copies an expression, and counts the copy as work. Where such expressions nest, each level
+/// doubles the size of the inner ones.
 pub(super) fn copy_of(expr: &Expr) -> Result<Expr> {
     niwaki_types::work::tick(nodes(expr).saturating_mul(EXPRESSION_UNITS))?;
     Ok(expr.clone())
 }
 
-/// What is compared with the columns of a query: the parts of a row that was made one of a
-/// composite type, or a value.
+/// Returns the expressions that are compared with the columns of a query: the fields of a row
+/// constructor, or the value itself.
 fn row_parts(value: Expr) -> Vec<Expr> {
     match value.kind {
         ExprKind::Row(row) if row.of_item.is_none() => row.fields,
@@ -513,15 +514,16 @@ fn row_parts(value: Expr) -> Vec<Expr> {
     }
 }
 
-/// A condition that asks a query.
+/// Returns a condition that evaluates a nested query.
 pub(super) fn asked(kind: SubQueryKind, query: Query, location: i32) -> Expr {
     let query = Nested::Query(Box::new(query));
     let kind = ExprKind::SubQuery(Box::new(SubQuery { kind, query }));
     Expr::new(kind, TypeOid::BOOL, location)
 }
 
-/// The type of a number that the grammar does not take as an int4: int4 still for the least of them, which is
-/// written as minus a number beyond int4; int8 if it fits, else numeric.
+/// Returns the value and type of a number that the grammar does not read as int4. The least int4 is
+/// such a number, because it is written as minus a number beyond int4. Otherwise the type is int8
+/// if the number fits, else numeric.
 fn number_constant(text: &str) -> Result<(Datum, TypeOid)> {
     let digits = text.replace('_', "");
     let lower = digits.to_ascii_lowercase();

@@ -19,17 +19,18 @@ use crate::plan::{ModifyKind, split_conjuncts};
 use crate::query::{ItemKind, JoinForm, JoinNode, JoinTree, JoinType};
 use crate::store::TableLock;
 
-/// Which side's rows a join keeps where they match nothing.
+/// The sides of a join whose unmatched rows are kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     Neither,
     Left,
     Right,
-    /// Both: a full join.
+    /// Both sides: a full join.
     All,
 }
 
-/// Which row it is of those of several arrays side by side: from 1 to the length of the longest.
+/// Builds the row numbers of several arrays side by side: a series from 1 to the length of the
+/// longest array.
 fn numbers_of_rows(unnest: &protobuf::FuncCall) -> Node {
     let node = |node: NodeEnum| Node { node: Some(node) };
     let string = |text: &str| node(NodeEnum::String(protobuf::String { sval: text.to_owned() }));
@@ -75,7 +76,7 @@ fn numbers_of_rows(unnest: &protobuf::FuncCall) -> Node {
 }
 
 impl Analyzer<'_> {
-    /// All FROM items, joined in the order they are written.
+    /// Analyzes all FROM items, joined in the order in which they are written.
     pub(super) fn from_clause(&mut self, nodes: &[Node]) -> Result<Option<JoinTree>> {
         let mut tree: Option<JoinTree> = None;
         for node in nodes {
@@ -186,7 +187,7 @@ impl Analyzer<'_> {
         Ok(tree)
     }
 
-    /// Gives the newest item's columns the names of its alias.
+    /// Renames the newest item's columns to the column names of its alias.
     fn rename_item(&mut self, alias: Option<&protobuf::Alias>, name: &str) -> Result<()> {
         let Some(alias) = alias else { return Ok(()) };
         let names: Vec<String> =
@@ -247,7 +248,7 @@ impl Analyzer<'_> {
         let query = if sub.lateral {
             self.nested_query(select, None)?
         } else {
-            // Without LATERAL the items before it are out of sight.
+            // Without LATERAL, the query does not see the items before it.
             let scope = self.scope()?;
             let hidden = std::mem::take(&mut scope.items);
             let before = scope.out_of_sight.len();
@@ -292,7 +293,7 @@ impl Analyzer<'_> {
             return Err(SqlError::unsupported("a column definition list of this function"));
         }
         let place = self.scope()?.place;
-        // The set function is taken out of the list again just below.
+        // The set-returning call is removed from the list again below.
         self.set_place(Place::From)?;
         let sets_before = self.scope()?.sets.len();
         self.from_call = match &call.node {
@@ -329,7 +330,8 @@ impl Analyzer<'_> {
             Some(all) => {
                 all.iter().map(|(name, kind)| ColumnInfo::computed(&**name, *kind)).collect()
             }
-            // The column of a scalar function takes the alias, if there is one, and has no name of its own.
+            // The column of a scalar function takes the alias, if there is one. It has no name of
+            // its own.
             None => {
                 let kind = expr.column_type();
                 let own = own.as_deref().unwrap_or(&name);
@@ -375,8 +377,8 @@ impl Analyzer<'_> {
         Ok(tree)
     }
 
-    /// `unnest(a, b)`: the arrays side by side, the shorter ones filled up with NULL. That is what sets in the
-    /// target list of a nested query are.
+    /// Analyzes `unnest(a, b)`: the arrays side by side, the shorter ones padded with NULL.
+    /// Set-returning functions in the target list of a nested query do exactly that.
     fn unnest_several(
         &mut self,
         range: &protobuf::RangeFunction,
@@ -412,8 +414,8 @@ impl Analyzer<'_> {
         Ok(self.scope()?.add_source(ItemKind::Query(Box::new(query)), name, start))
     }
 
-    /// Tables that a function is told to read are locked like those of the query, so that the plan is made again
-    /// where somebody changed their definition meanwhile.
+    /// Locks the tables that a function reads by name, like the tables of the query. So the
+    /// statement is planned again if another transaction changes their definition.
     fn note_named_tables(&mut self, arguments: &[Expr]) {
         for argument in arguments.iter().filter(|argument| argument.ty == TypeOid::REGCLASS) {
             if let ExprKind::Const(Datum::Oid(number)) = &argument.kind
@@ -440,7 +442,7 @@ impl Analyzer<'_> {
             return Err(SqlError::internal("a join with one side"));
         };
         let first = self.scope()?.items.len();
-        // Rows that a recursive query is to find must not be those that an outer join has already filled up.
+        // The recursive reference must not be on the nullable side of an outer join.
         const OUTER: &str = "an outer join";
         let left = match kind {
             Kept::Right | Kept::All => self.within(OUTER, |this| this.from_item(left_node))?,
@@ -468,7 +470,7 @@ impl Analyzer<'_> {
             using = names_of(&join.using_clause).iter().map(|n| (*n).to_owned()).collect();
             self.join_using(first, middle, &using, kind)?
         } else if let Some(quals) = &join.quals {
-            // ON sees the two sides only, and what is around the whole query.
+            // ON sees only the two sides, and the queries around this one.
             let scope = self.scope()?;
             let hidden: Vec<Item> = scope.items.drain(..first).collect();
             let place = scope.place;
@@ -499,7 +501,7 @@ impl Analyzer<'_> {
         Ok(JoinTree::Join(Box::new(JoinNode { kind, left, right, on, form })))
     }
 
-    /// Names that both sides of a NATURAL join have.
+    /// Returns the column names that both sides of a NATURAL join have.
     fn common_columns(&mut self, first: usize, middle: usize) -> Result<Vec<String>> {
         let scope = self.scope()?;
         let names = |items: &[Item]| -> Vec<String> {
@@ -514,7 +516,8 @@ impl Analyzer<'_> {
         Ok(names(&scope.items[first..middle]).into_iter().filter(|n| right.contains(n)).collect())
     }
 
-    /// Conditions of a USING join; its columns come first in `*` and answer to their bare names.
+    /// Returns the conditions of a USING join. Its merged columns come first in `*`, and are found
+    /// by their unqualified names.
     fn join_using(
         &mut self,
         first: usize,
@@ -545,7 +548,7 @@ impl Analyzer<'_> {
             merged.push(ItemColumn { bare: true, ..chosen });
         }
         if !merged.is_empty() {
-            // Before the two sides, so that `*` lists the merged columns first.
+            // The item comes before the two sides, so that `*` lists the merged columns first.
             let item = Item {
                 name: String::new(),
                 schema: None,
@@ -565,7 +568,7 @@ impl Analyzer<'_> {
         })
     }
 
-    /// Finds a column of one side, and hides it from bare names and `*`.
+    /// Returns a column of one side, and hides it from unqualified names and from `*`.
     fn using_column(
         &mut self,
         from: usize,
@@ -601,7 +604,7 @@ impl Analyzer<'_> {
         })
     }
 
-    /// Notes that a statement uses a table: with ONLY, without its partitions.
+    /// Notes that a statement uses a table; with ONLY, without its partitions.
     fn used_relation(
         &mut self,
         var: &protobuf::RangeVar,
@@ -616,7 +619,7 @@ impl Analyzer<'_> {
         Arc::new(relation.alone())
     }
 
-    /// What the target of a change is called: its name, and its schema where that may stand before the name.
+    /// Returns the name of a change's target. The schema is included if it may qualify the name.
     pub(super) fn target_names(
         &self,
         var: &protobuf::RangeVar,
@@ -629,7 +632,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// The target of INSERT, UPDATE, DELETE or MERGE.
+    /// Resolves the target of INSERT, UPDATE, DELETE or MERGE.
     pub(super) fn target_relation(
         &mut self,
         var: &protobuf::RangeVar,

@@ -1,4 +1,4 @@
-//! Calls of functions, aggregates and functions that return sets.
+//! Calls of functions, aggregates and set-returning functions.
 
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::{Node, NodeEnum, protobuf};
@@ -26,12 +26,12 @@ impl Analyzer<'_> {
         let Some(name) = names.last().copied() else {
             return Err(SqlError::internal("call without a name"));
         };
-        // The grammar knows json_object, and names its schema.
+        // The grammar produces json_object itself, and adds the schema.
         let shown = if name == "json_object" { name.to_owned() } else { names.join(".") };
         if let Some(expr) = self.numbered_call(call)? {
             return Ok(expr);
         }
-        // One of another schema is not found by its name alone.
+        // A function outside pg_catalog is not found by its name alone.
         let builtin_schema = functions_named(name).first().map_or("pg_catalog", |f| f.schema());
         let builtin_too = match names.as_slice() {
             [_] => builtin_schema == "pg_catalog",
@@ -64,7 +64,7 @@ impl Analyzer<'_> {
             return self.aggregate(call, name);
         }
         if call.agg_within_group {
-            // What the rows are ordered by are arguments, too.
+            // The sort keys of WITHIN GROUP are arguments, too.
             let keys = call.agg_order.iter().filter_map(|node| match &node.node {
                 Some(NodeEnum::SortBy(sort)) => sort.node.as_deref().cloned(),
                 _ => None,
@@ -91,7 +91,7 @@ impl Analyzer<'_> {
         self.call_of_builtin(call, name, &shown, arguments)
     }
 
-    /// Refuses what only calls of aggregates can have.
+    /// Refuses syntax that only calls of aggregates can have.
     pub(super) fn refuse_aggregate_syntax(
         &self,
         call: &protobuf::FuncCall,
@@ -111,7 +111,7 @@ impl Analyzer<'_> {
         Err(self.error("42809", message, call.location))
     }
 
-    /// A call of one of PostgreSQL's functions that is no aggregate.
+    /// Analyzes a call of a built-in function that is no aggregate.
     pub(super) fn call_of_builtin(
         &mut self,
         call: &protobuf::FuncCall,
@@ -133,7 +133,8 @@ impl Analyzer<'_> {
         if matches!((name, types.as_slice()), ("to_json" | "to_jsonb", [TypeOid::UNKNOWN])) {
             return Err(self.polymorphic_unknown(location));
         }
-        // pg_lsn('0/1'), date('today'): the name of a type before a literal is a cast, whatever functions have the name.
+        // In pg_lsn('0/1') or date('today'), a type's name with a literal is a cast. It takes
+        // precedence over functions of that name.
         if let (Some(oid), [TypeOid::UNKNOWN]) = (type_by_name(name), types.as_slice())
             && !call.func_variadic
             && !matches!(category(oid), 'P' | 'X')
@@ -153,7 +154,7 @@ impl Analyzer<'_> {
         let resolved = match choose(candidates, &types) {
             Ok(resolved) => resolved,
             Err(reason) => {
-                // name(row): a field.
+                // In name(row), the name is a field.
                 if let [value] = arguments.as_slice()
                     && call.funcname.len() == 1
                     && self.has_field(value, name)?
@@ -162,7 +163,8 @@ impl Analyzer<'_> {
                     self.refuse_over(call, shown)?;
                     return self.field(value, name);
                 }
-                // text(x), int4(x): a type's name as a function is a cast, but not of rows to texts.
+                // In text(x) or int4(x), a type's name as a function is a cast, but rows do not
+                // become texts this way.
                 let rows_as_text = |oid: TypeOid| {
                     let row = |ty: &TypeOid| *ty == TypeOid::RECORD || ty.is_composite();
                     category(oid) == 'S' && types.iter().any(row)
@@ -208,7 +210,7 @@ impl Analyzer<'_> {
         Ok(Expr { own_syntax, ..value })
     }
 
-    /// Refuses OVER behind a function of one row.
+    /// Refuses OVER after a function that is neither an aggregate nor a window function.
     pub(super) fn refuse_over(&self, call: &protobuf::FuncCall, shown: &str) -> Result<()> {
         if call.over.is_none() {
             return Ok(());
@@ -219,7 +221,8 @@ impl Analyzer<'_> {
         Err(self.error("42809", message, call.location))
     }
 
-    /// The user's type of a function's name, which is called to convert where that takes no work.
+    /// Returns the user's type of a function's name. Calling the type converts if the conversion
+    /// only relabels the value.
     fn type_as_function(&self, call: &protobuf::FuncCall) -> Option<ColumnType> {
         let names = names_of(&call.funcname);
         let (name, schema) = names.split_last()?;
@@ -235,7 +238,7 @@ impl Analyzer<'_> {
         Ok(self.exprs(nodes)?.iter().map(|e| e.ty).collect())
     }
 
-    /// A call of a function that is there for windows only.
+    /// Analyzes a call of a pure window function.
     fn call_over_window(
         &mut self,
         call: &protobuf::FuncCall,
@@ -287,7 +290,7 @@ impl Analyzer<'_> {
                 location,
             ));
         }
-        // Which table a call looks at, and so locks, is noted in FROM.
+        // Only FROM notes, and so locks, the table that a call reads.
         if let SetFunction::Builtin(function) = &function
             && function.arguments.contains(&TypeOid::REGCLASS)
             && function.columns().is_some()
@@ -324,7 +327,7 @@ impl Analyzer<'_> {
         Ok(Expr { typmod: result.typmod, domain: result.domain, derived, ..call })
     }
 
-    /// Refuses sets where some rows would not ask for their values.
+    /// Refuses set-returning functions in constructs that do not evaluate them for every row.
     pub(super) fn refuse_sets_in(&self, value: Expr, construct: &str) -> Result<Expr> {
         let mut place = None;
         value.any(&mut |part| {
@@ -362,14 +365,14 @@ impl Analyzer<'_> {
         if within == Within::Aggregate {
             return Err(self.error("42803", "aggregate function calls cannot be nested", location));
         }
-        // What the rows are ordered by are arguments, too.
+        // The sort keys of WITHIN GROUP are arguments, too.
         let direct = call.agg_within_group.then_some(arguments.len());
         if direct.is_some() {
             arguments.extend(order.iter().map(|(key, ..)| key.clone()));
         }
         let parts = arguments.iter().chain(&filter).chain(order.iter().map(|(key, ..)| key));
         if over.is_none() && level_of(parts) > 0 {
-            // It would be computed here, from rows that are not its own.
+            // The aggregate would be computed here, over the wrong rows.
             return Err(self.unsupported("an aggregate of a query further out", location));
         }
         let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
@@ -400,7 +403,7 @@ impl Analyzer<'_> {
         let positions: Vec<_> = order.iter().map(|(key, ..)| position(key)).collect();
         let mut converted = Vec::with_capacity(arguments.len());
         for (number, (argument, ty)) in arguments.into_iter().zip(&wanted).enumerate() {
-            // What takes any value, takes one of a domain as it is.
+            // A parameter that accepts any value accepts a domain value unchanged.
             let any = declared
                 .get(number)
                 .is_some_and(|ty| [ANY, ANY_ELEMENT, ANY_NONARRAY].contains(ty));
@@ -420,7 +423,7 @@ impl Analyzer<'_> {
                     let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
                     self.error("42P10", message, key.location)
                 })?;
-                // As the aggregate gets it.
+                // The sort key is the converted argument.
                 *key = argument.clone();
             }
         }
@@ -450,7 +453,7 @@ impl Analyzer<'_> {
             return Ok(Expr { derived, ..call });
         }
         let scope = self.scope()?;
-        // The same aggregate in ORDER BY or DISTINCT ON is the one of the target list.
+        // Equal aggregates in ORDER BY or DISTINCT ON share the one of the target list.
         let known = scope.aggregates.iter().position(|known| is_same(known, &new));
         let number = known.unwrap_or(scope.aggregates.len());
         if known.is_none() {
@@ -459,8 +462,8 @@ impl Analyzer<'_> {
         Ok(Expr { derived, ..Expr::new(ExprKind::Aggregate(number), result, location) })
     }
 
-    /// The types of the arguments of an aggregate about a row that is not there: each of its values has one with what the rows are
-    /// ordered by.
+    /// Returns the argument types of a hypothetical-set aggregate. Each direct argument has a
+    /// common type with its sort key.
     fn types_of_hypothetical(
         &self,
         name: &str,
@@ -486,7 +489,7 @@ impl Analyzer<'_> {
         Ok(types.repeat(2))
     }
 
-    /// Refuses WITHIN GROUP of other aggregates, and aggregates that need it without.
+    /// Refuses WITHIN GROUP for other aggregates, and ordered-set aggregates without it.
     fn check_within_group(
         &self,
         kind: AggregateKind,
@@ -533,8 +536,8 @@ impl Analyzer<'_> {
         Ok((arguments, filter, order))
     }
 
-    /// A key of the ORDER BY that an aggregate or a window has of its own: what it is, whether it descends, and whether NULLs
-    /// come first.
+    /// Analyzes a sort key inside an aggregate or window: the expression, whether it is descending,
+    /// and whether NULLs come first.
     pub(super) fn own_sort_key(&mut self, sort: &protobuf::SortBy) -> Result<(Expr, bool, bool)> {
         let expr = self.expr_of(sort.node.as_deref())?;
         let expr = self.to_output(expr)?;
@@ -551,8 +554,10 @@ impl Analyzer<'_> {
     }
 }
 
-/// Whether an argument is cast to text before the call: of functions that PostgreSQL writes so, and of types whose
-/// values do not tell by themselves how they are shown.
+/// Returns whether an argument is cast to text before the call.
+///
+/// That holds for functions that PostgreSQL defines with such a cast. It also holds for types whose
+/// values alone do not determine their text.
 fn shown_as_text(function: &Function, number: usize, given: TypeOid) -> bool {
     let declared = function.arguments.get(number).or(function.arguments.last());
     let quotes = matches!(function.name, "quote_literal" | "quote_nullable");
@@ -564,7 +569,7 @@ fn shown_as_text(function: &Function, number: usize, given: TypeOid) -> bool {
     }
 }
 
-/// Whether two aggregates of a query have the same result.
+/// Returns whether two aggregates of a query have the same result.
 pub(super) fn is_same(one: &AggregateCall, other: &AggregateCall) -> bool {
     let all = |ones: &[Expr], others: &[Expr]| {
         ones.len() == others.len()

@@ -1,4 +1,4 @@
-//! GROUP BY: the group expressions, and which of them make a set.
+//! GROUP BY: analyzes the group expressions and the grouping sets.
 
 use niwaki_env::stack;
 use niwaki_types::TypeOid;
@@ -12,29 +12,31 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::query::{CUBE_MAX, GroupingClause, GroupingItem, SETS_MAX, expr_outer_slots};
 
-/// Arguments of GROUPING, one more than there can be: its result has a bit for each.
+/// Exclusive limit for the number of arguments of GROUPING: the int4 result has one bit for each.
 const ARGUMENTS_END: usize = 32;
 
-/// What GROUP BY says.
+/// The analyzed GROUP BY clause.
 #[derive(Default)]
 pub(super) struct GroupBy {
-    /// The group expressions, each once.
+    /// The group expressions, without duplicates.
     pub(super) groups: Vec<Expr>,
-    /// How it is written, where that is not a list of all group expressions.
+    /// The clause as written, unless it is a plain list of all group expressions.
     pub(super) clause: Option<GroupingClause>,
-    /// Its sets, the shortest first; none where there is one that has all group expressions.
+    /// The grouping sets, the shortest first. Empty if there is only one set, with all group
+    /// expressions.
     pub(super) sets: Vec<Vec<usize>>,
-    /// Targets that it names, with the group of each: two may be the same expression, but in one set and another.
+    /// Targets that the clause names, with their groups. Two targets with the same expression may
+    /// belong to different sets.
     pub(super) named: Vec<(usize, usize)>,
 }
 
 impl GroupBy {
-    /// Whether every set has the group expression.
+    /// Returns whether every set has the group expression.
     pub(super) fn in_all_sets(&self, group: usize) -> bool {
         self.sets.iter().all(|set| set.contains(&group))
     }
 
-    /// Adds a group expression that those of all sets determine.
+    /// Adds a group expression that the other group expressions of every set determine.
     pub(super) fn add_dependent(&mut self, expr: Expr) {
         let number = self.groups.len();
         self.groups.push(expr);
@@ -58,7 +60,7 @@ impl Analyzer<'_> {
         for node in nodes {
             if let Some(NodeEnum::GroupingSet(set)) = &node.node {
                 has_sets = true;
-                // Beside others it adds nothing.
+                // Next to other items, an empty set adds nothing.
                 if set.kind() != GroupingSetKind::GroupingSetEmpty {
                     items.push(self.grouping_set(set, targets, &mut by)?);
                 }
@@ -81,7 +83,7 @@ impl Analyzer<'_> {
                 SqlError::new("54001", message)
             })?;
         }
-        // One set is a plain list.
+        // A single set is a plain list.
         if by.sets.len() == 1 && !by.groups.is_empty() {
             by.sets.clear();
             let groups = 0..by.groups.len();
@@ -92,7 +94,7 @@ impl Analyzer<'_> {
         Ok(by)
     }
 
-    /// GROUPING SETS, ROLLUP or CUBE.
+    /// Analyzes GROUPING SETS, ROLLUP or CUBE.
     fn grouping_set(
         &mut self,
         set: &protobuf::GroupingSet,
@@ -148,7 +150,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// A group expression, by its number.
+    /// Returns the number of a group expression, and adds it if it is new.
     fn group(&mut self, node: &Node, targets: &[Target], by: &mut GroupBy) -> Result<usize> {
         let target = self.named_target(node, targets, "GROUP BY", false)?;
         let known = by.named.iter().find(|(known, _)| Some(*known) == target);
@@ -189,7 +191,7 @@ impl Analyzer<'_> {
             ));
         }
         self.check_order_collation(&expr)?;
-        // Another target that is the same expression is a group of its own.
+        // If another target has the same expression, it is a separate group.
         let free = |group: usize| target.is_none() || by.named.iter().all(|(_, own)| *own != group);
         let known =
             (0..by.groups.len()).find(|group| by.groups[*group].same(&expr) && free(*group));
@@ -201,14 +203,14 @@ impl Analyzer<'_> {
         Ok(group)
     }
 
-    /// GROUPING (…). It belongs to the innermost query whose columns it names.
+    /// Analyzes GROUPING (…). It belongs to the innermost query whose columns it names.
     pub(super) fn grouping_call(&mut self, call: &protobuf::GroupingFunc) -> Result<Expr> {
         let location = call.location;
         if call.args.len() >= ARGUMENTS_END {
             let message = format!("GROUPING must have fewer than {ARGUMENTS_END} arguments");
             return Err(self.error("54023", message, location));
         }
-        // Columns cannot be seen there.
+        // LIMIT cannot see columns.
         if self.scope()?.place == Place::Limit {
             let message = "grouping operations are not allowed in LIMIT";
             return Err(self.error("42803", message, location));
@@ -243,7 +245,8 @@ impl Analyzer<'_> {
     }
 }
 
-/// How many queries further out the one is to which an aggregate or a GROUPING with these arguments belongs.
+/// Returns the level of an aggregate or GROUPING with these arguments. The level is the number of
+/// queries that the call's own query is further out.
 pub(super) fn level_of<'e>(arguments: impl IntoIterator<Item = &'e Expr>) -> usize {
     let mut found: Option<usize> = None;
     for argument in arguments {
@@ -256,12 +259,12 @@ pub(super) fn level_of<'e>(arguments: impl IntoIterator<Item = &'e Expr>) -> usi
     found.unwrap_or(0)
 }
 
-/// Whether a row stands for the list in its brackets.
+/// Returns whether a row constructor stands for the list in its parentheses.
 fn is_list(row: &RowExpr) -> bool {
     row.row_format() == CoercionForm::CoerceImplicitCast
 }
 
-/// What stands in brackets, however many there are.
+/// Collects the expressions in parentheses, however deeply these nest.
 fn listed<'n>(node: &'n Node, out: &mut Vec<&'n Node>) {
     match &node.node {
         Some(NodeEnum::RowExpr(row)) if is_list(row) => {

@@ -1,4 +1,4 @@
-//! Queries with aggregates: what lies above the grouping reads groups and results, not rows.
+//! Queries with aggregates: rewrites expressions above the grouping to read its output row.
 
 use super::Analyzer;
 use super::group_by::{GroupBy, level_of};
@@ -7,27 +7,27 @@ use crate::expr::{Expr, ExprKind, Nested};
 use crate::plan::AggregateCall;
 use crate::query::{Query, shift_depth};
 
-/// The row that grouping makes: group expressions first, aggregate results behind them, then those of GROUPING.
+/// The output row of a grouping: group expressions, then aggregate results, then GROUPING results.
 pub(super) struct GroupedRow<'g> {
     /// The group expressions.
     pub(super) groups: &'g [Expr],
-    /// How many of them GROUP BY has; the others are determined by these.
+    /// Number of group expressions that GROUP BY has. These determine the remaining ones.
     pub(super) written: usize,
-    /// How many aggregates there are.
+    /// Number of aggregates.
     pub(super) aggregates: usize,
-    /// The arguments of each GROUPING met so far.
+    /// The arguments of each GROUPING call found so far.
     pub(super) calls: Vec<Vec<usize>>,
-    /// What is rewritten is an argument before WITHIN GROUP.
+    /// True while a direct argument of WITHIN GROUP is rewritten.
     pub(super) direct: bool,
 }
 
 impl Analyzer<'_> {
-    /// Rewrites an expression over the query's rows to one over the rows that grouping makes.
+    /// Rewrites an expression over the query's rows into one over the grouping's output rows.
     pub(super) fn grouped(&self, expr: &mut Expr, row: &mut GroupedRow<'_>) -> Result<()> {
         self.grouped_at(expr, row.groups, 0, row)
     }
 
-    /// Checks what stands before WITHIN GROUP: it is the same for all rows of a group.
+    /// Checks the direct arguments of WITHIN GROUP: they must be the same for all rows of a group.
     pub(super) fn check_direct_arguments(
         &self,
         calls: &[AggregateCall],
@@ -39,7 +39,8 @@ impl Analyzer<'_> {
             for argument in &call.arguments[..call.direct.unwrap_or(0)] {
                 let mut grouped = argument.clone();
                 self.grouped(&mut grouped, row)?;
-                // It would be NULL in the others, and is computed from rows.
+                // In the other sets the column would be NULL, but the argument is computed from
+                // input rows.
                 let in_some_sets = |part: &Expr| match part.kind {
                     ExprKind::Slot { depth: 0, slot } => {
                         !sets.iter().all(|set| set.contains(&slot))
@@ -56,7 +57,8 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// The same for an expression `level` levels below the grouping, where the groups look like `groups`.
+    /// Does the same for an expression `level` query levels below the grouping. `groups` are the
+    /// group expressions as seen from there.
     fn grouped_at(
         &self,
         expr: &mut Expr,
@@ -64,11 +66,11 @@ impl Analyzer<'_> {
         level: usize,
         row: &mut GroupedRow<'_>,
     ) -> Result<()> {
-        // Inside a nested query PostgreSQL recognizes columns only.
+        // Inside a nested query, PostgreSQL recognizes only columns.
         let group_of = |expr: &Expr| {
             groups.iter().position(|group| {
                 let is_column = matches!(group.kind, ExprKind::Slot { .. });
-                // Another type for the same bytes: a cast of the group.
+                // A group with another type label over the same bytes still matches.
                 let recast = group.ty != expr.ty && (is_column || group.made_type().is_some());
                 let same = match recast {
                     true => group.same(&Expr { ty: group.ty, ..expr.clone() }),
@@ -79,7 +81,7 @@ impl Analyzer<'_> {
         };
         if let Some(slot) = group_of(expr) {
             expr.kind = ExprKind::Slot { depth: level, slot };
-            // What is said of the group already is not said again.
+            // The group already has its collation, so the expression need not repeat it.
             expr.collation = expr.collation.filter(|own| groups[slot].collation != Some(*own));
             return Ok(());
         }
@@ -90,7 +92,7 @@ impl Analyzer<'_> {
                 return Ok(());
             }
             ExprKind::Grouping(arguments) => {
-                // That of a query further out is for that query to read.
+                // A call that belongs to an outer query is rewritten there.
                 if level_of(arguments.iter()) > level {
                     return Ok(());
                 }
@@ -178,14 +180,14 @@ impl Analyzer<'_> {
         )
     }
 
-    /// Columns that a primary key determines which is grouped by in every set are groups too: their values are the same
-    /// in all rows of a group.
+    /// Adds functionally dependent columns as groups. If every set groups by a primary key, its
+    /// table's columns have the same values in all rows of a group.
     pub(super) fn add_dependent_groups(&self, by: &mut GroupBy) {
         let Some(scope) = self.scopes.last() else { return };
         for item in &scope.items {
             let Some(relation) = &item.relation else { continue };
             let Some(key) = relation.primary_key() else { continue };
-            // A deferrable key can be there twice for a while.
+            // A deferrable key may have duplicates for a while.
             if !relation.indexes[key].definition.is_unique_at_once() {
                 continue;
             }
@@ -221,7 +223,7 @@ impl Analyzer<'_> {
     }
 }
 
-/// The group expressions as a query nested in the place sees them.
+/// Returns the group expressions as seen from a nested query.
 fn one_level_down(groups: &[Expr]) -> Vec<Expr> {
     let mut groups = groups.to_vec();
     groups.iter_mut().for_each(|group| shift_depth(group, 1));

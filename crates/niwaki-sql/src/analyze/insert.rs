@@ -1,4 +1,4 @@
-//! INSERT.
+//! Analysis of INSERT.
 
 use std::sync::Arc;
 
@@ -20,26 +20,26 @@ use crate::plan::{ConflictPlan, ModifyKind};
 use crate::query::{ModifyQuery, ModifySource};
 use crate::types::element_of;
 
-/// The columns that an INSERT gives values for, as [`InsertTarget`] has them, and the subscripts behind each.
+/// The target columns of an INSERT, as in [`InsertTarget`], and the subscripts after each.
 type GivenColumns<'n> = (Vec<Option<usize>>, Vec<&'n [Node]>);
 
-/// Where the rows of an INSERT go.
+/// The target of an INSERT.
 struct InsertTarget<'s> {
     relation: Arc<Relation>,
-    /// What the statement names.
+    /// The table or view that the statement names.
     named: WriteTarget,
-    /// The columns that values are given for, in the order of the values; `None` for one of a view that cannot be
-    /// written.
+    /// The columns that values are given for, in the order of the values. `None` stands for a view
+    /// column that cannot be written.
     columns: Vec<Option<usize>>,
-    /// The subscripts behind each of them.
+    /// The subscripts after each column.
     parts: Vec<&'s [Node]>,
-    /// Whether the statement lists them.
+    /// True if the statement lists the columns.
     explicit: bool,
     override_kind: OverridingKind,
 }
 
 impl InsertTarget<'_> {
-    /// The column that the value at a place is for.
+    /// Returns the column for the value at a position.
     fn column(&self, number: usize) -> Result<usize> {
         let column = self.columns.get(number).copied().flatten();
         let column = column.ok_or_else(|| self.named.refused(number, ModifyKind::Insert))?;
@@ -113,7 +113,7 @@ impl Analyzer<'_> {
         let input_width = self.scopes.pop().map_or(0, |scope| scope.width());
         let (conflict, returning, infos) = output?;
         let name = match (&named.view, &var.alias) {
-            // The table goes by its own name in plans.
+            // In plans, the table has its own name instead of the view's.
             (Some(_), None) => relation.name.clone(),
             _ => alias,
         };
@@ -131,7 +131,7 @@ impl Analyzer<'_> {
         Ok((ModifyQuery { conflict, width: input_width, view_checks, ..query }, infos))
     }
 
-    /// ON CONFLICT and RETURNING, in a scope that has the table.
+    /// Analyzes ON CONFLICT and RETURNING, in a scope that has the table.
     fn insert_output(
         &mut self,
         insert: &protobuf::InsertStmt,
@@ -145,7 +145,7 @@ impl Analyzer<'_> {
                 let scope = self.scope()?;
                 let excluded = scope.add_relation(relation, EXCLUDED, None);
                 if let Some(item) = scope.items.last_mut() {
-                    // It has no system columns.
+                    // EXCLUDED has no system columns.
                     item.relation = None;
                 }
                 let condition = clause.where_clause.as_deref();
@@ -165,7 +165,7 @@ impl Analyzer<'_> {
         Ok((conflict, returning, infos))
     }
 
-    /// The columns that values are given for.
+    /// Returns the columns that values are given for.
     fn insert_columns<'n>(
         &self,
         named: &WriteTarget,
@@ -180,7 +180,7 @@ impl Analyzer<'_> {
             let Some(NodeEnum::ResTarget(target)) = &node.node else { continue };
             let number =
                 self.target_column(named, ModifyKind::Insert, &target.name, target.location)?;
-            // Several parts of one column may be given, but not a part and the whole.
+            // A statement may assign several parts of one column, but not a part and the whole.
             let whole = |(column, part): (&Option<usize>, &&[Node])| {
                 *column == Some(number) && (part.is_empty() || target.indirection.is_empty())
             };
@@ -205,15 +205,17 @@ impl Analyzer<'_> {
         if given > target.columns.len() {
             return Err(self.too_many_values(-1));
         }
-        // Without a column list the missing ones at the end take their defaults.
+        // Without a column list, missing columns at the end take their defaults.
         if target.explicit && given < target.columns.len() {
             return Err(self.error("42601", "INSERT has more target columns than expressions", -1));
         }
         Ok(())
     }
 
-    /// A value as its column gets it; `None` if OVERRIDING USER VALUE says to ignore it. `placed` is what the column has so
-    /// far, of which a part may be given. A value for an identity column that is always generated is refused.
+    /// Converts a value for its column; returns `None` if OVERRIDING USER VALUE ignores the value.
+    ///
+    /// `placed` is the column's value so far, if a part of the column is assigned. A value for a
+    /// GENERATED ALWAYS identity column is refused.
     fn place(
         &mut self,
         target: &InsertTarget<'_>,
@@ -255,7 +257,7 @@ impl Analyzer<'_> {
         if part.is_empty() {
             return self.assign(value, column_type, &definition.name, location).map(Some);
         }
-        // Where nothing was given before, parts are put into NULL, not into the default.
+        // If no earlier value was given, parts are assigned into NULL, not into the default.
         let given = target.columns.iter().take(number).any(|earlier| *earlier == Some(column));
         let old = placed.filter(|_| given).cloned();
         let old = old.unwrap_or_else(|| Expr::constant(Datum::Null, column_type.oid, -1));
@@ -287,7 +289,7 @@ impl Analyzer<'_> {
         Ok((ModifySource::Rows(rows), width))
     }
 
-    /// Complete rows, defaults filled in.
+    /// Returns complete rows with the defaults filled in.
     fn insert_rows(
         &mut self,
         target: &InsertTarget<'_>,
@@ -306,12 +308,12 @@ impl Analyzer<'_> {
         Ok(rows)
     }
 
-    /// What each column gets when nothing is given.
+    /// Returns the default of each column.
     fn defaults_of(&mut self, relation: &Relation) -> Result<Vec<Expr>> {
         (0..relation.columns.len()).map(|number| self.default_of(relation, number)).collect()
     }
 
-    /// A complete row: `row` has the defaults.
+    /// Completes a row: `row` has the defaults.
     fn insert_row(
         &mut self,
         target: &InsertTarget<'_>,
@@ -329,7 +331,7 @@ impl Analyzer<'_> {
                 }
             });
         }
-        // How many there are comes before whether their types fit.
+        // The number of values is checked before their types.
         if let Some((_, location)) = given.get(target.columns.len()) {
             return Err(self.too_many_values(*location));
         }
@@ -349,8 +351,8 @@ impl Analyzer<'_> {
         Ok(row)
     }
 
-    /// The row that INSERT of a MERGE adds to a table: the columns that it lists, and their values, of which there
-    /// are none with DEFAULT VALUES.
+    /// Returns the row that INSERT of a MERGE adds to a table. `columns` and `values` are the lists
+    /// of the clause; `values` is empty for DEFAULT VALUES.
     pub(super) fn merged_row(
         &mut self,
         named: &WriteTarget,

@@ -1,5 +1,7 @@
-//! Functions that make rows of JSON objects: `jsonb_to_recordset(…) AS t (a int, b text)`, `jsonb_populate_record(row, …)`. Those that populate
-//! a row say of which type theirs are, so they may stand outside of FROM, too.
+//! Functions that convert JSON objects to rows.
+//!
+//! Examples are `jsonb_to_recordset(…) AS t (a int, b text)` and `jsonb_populate_record(row, …)`.
+//! The functions that populate a row determine its type, so they may also appear outside of FROM.
 
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ use crate::plan::{JsonRecords, SetFunction};
 use crate::query::{ItemKind, JoinTree};
 use crate::types::CastContext;
 
-/// The function that a call names, if it makes rows of JSON objects.
+/// Returns the function that a call names, if it converts JSON objects to rows.
 pub(super) fn function_of_objects(call: &protobuf::FuncCall) -> Option<&'static Function> {
     match names_of(&call.funcname)[..] {
         [name] | ["pg_catalog", name] => of_json_objects(name),
@@ -76,7 +78,7 @@ impl Analyzer<'_> {
         Ok(tree)
     }
 
-    /// A call outside of FROM.
+    /// Analyzes a call outside of FROM.
     pub(super) fn value_of_objects(
         &mut self,
         call: &protobuf::FuncCall,
@@ -89,7 +91,7 @@ impl Analyzer<'_> {
             let hint = "Provide a non-null record argument, or call the function in the FROM clause using a column definition list.";
             return Err(SqlError::new("0A000", message).with_hint(hint));
         };
-        // That it is no row is told when the call is evaluated, as in PostgreSQL.
+        // As in PostgreSQL, evaluating the call raises the error for an argument that is no row.
         let fields = match row.ty.is_record() {
             true => self.fields_to_populate(row, function.name)?,
             false => RecordFields::from([]),
@@ -121,7 +123,7 @@ impl Analyzer<'_> {
         wanted.map(|(argument, ty)| self.to_common(argument, *ty, name)).collect()
     }
 
-    /// Rows with these fields, made of the last of the arguments.
+    /// Builds rows with these fields from the last argument.
     fn records_of(
         &mut self,
         function: &'static Function,
@@ -134,7 +136,7 @@ impl Analyzer<'_> {
         Ok(JsonRecords { function, fields, values, listed: function.arguments.len() == 1 })
     }
 
-    /// The columns that the query lists.
+    /// Returns the columns of the column definition list.
     fn listed_fields(
         &self,
         range: &protobuf::RangeFunction,
@@ -164,7 +166,7 @@ impl Analyzer<'_> {
         Ok(fields.into())
     }
 
-    /// The columns of the row that is populated.
+    /// Returns the columns of the row to populate.
     fn fields_to_populate(&self, row: &Expr, name: &str) -> Result<RecordFields> {
         if row.ty == TypeOid::RECORD {
             return Err(self.unsupported("a row without a type that is populated", row.location));
@@ -176,7 +178,8 @@ impl Analyzer<'_> {
         Ok(fields.into_iter().map(|(name, column)| (Arc::from(name), column)).collect())
     }
 
-    /// What a column gets of a field of an object, which is in slot 0: text, or JSON of this type.
+    /// Returns the expression that converts an object's field, in slot 0, to a column. The field is
+    /// text, or JSON of the type `json`.
     fn value_of_key(&mut self, column: ColumnType, json: TypeOid) -> Result<Expr> {
         let given = if takes_json(column) { json } else { TypeOid::TEXT };
         let field = Expr::slot(0, ColumnType::new(given));

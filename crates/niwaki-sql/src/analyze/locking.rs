@@ -1,4 +1,4 @@
-//! FOR UPDATE and its like: which rows a query locks.
+//! FOR UPDATE and similar clauses: determines the rows that a query locks.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn lock_of(clause: &LockingClause) -> RowLock {
     }
 }
 
-/// The lock that a query asks for first, whether there are rows that can have it or not.
+/// Returns the first lock strength that a query asks for, whether or not rows can have it.
 pub(super) fn asked_lock(nodes: &[Node]) -> Option<RowLock> {
     nodes.iter().find_map(|node| match &node.node {
         Some(NodeEnum::LockingClause(clause)) => Some(lock_of(clause)),
@@ -104,7 +104,7 @@ impl Analyzer<'_> {
     }
 }
 
-/// 42809: rows of a materialized view are changed by nobody.
+/// Raises `42809`: no statement changes single rows of a materialized view.
 fn refuse_materialized(relation: &Relation) -> Result<()> {
     if relation.kind != RelationKind::MaterializedView {
         return Ok(());
@@ -113,7 +113,7 @@ fn refuse_materialized(relation: &Relation) -> Result<()> {
     Err(SqlError::new("42809", message))
 }
 
-/// Locks the rows of the tables of a query among the FROM items, as if it said so itself.
+/// Locks the rows of the tables of a query in FROM, as if that query had the locking clause itself.
 fn lock_inside(
     query: &mut Query,
     lock: RowLock,

@@ -1,7 +1,7 @@
-//! MERGE: rows of a source, each of which changes the row of a table that it matches, or becomes one.
+//! MERGE: joins a source with a table, and changes or inserts table rows.
 //!
-//! Source and table are joined, with a left join where a row without a match is to be inserted: the address of the
-//! table's row, or NULL in its place, says which of the actions are asked.
+//! A left join is used if source rows without a match are to be inserted. The `ctid` of the table's
+//! row decides which actions apply: it is NULL for rows without a match.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ use crate::query::{
 /// Slot of the table's first column.
 const START: usize = 0;
 
-/// Whether the action is for rows that match.
+/// Returns whether the action is for matching rows (WHEN MATCHED).
 fn is_for_matches(clause: &protobuf::MergeWhenClause) -> bool {
     clause.match_kind() == MergeMatchKind::MergeWhenMatched
 }
 
-/// Refuses what no row can reach: an action after one of the same kind without a condition.
+/// Refuses an unreachable action: one after an unconditional action of the same kind.
 fn refuse_unreachable(clauses: &[&protobuf::MergeWhenClause]) -> Result<()> {
     let mut closed = [false; 2];
     for clause in clauses {
@@ -116,7 +116,7 @@ impl Analyzer<'_> {
         for clause in clauses {
             actions.push(match is_for_matches(clause) {
                 true => self.merge_action(clause, written, &name)?,
-                // There is no row of the table then.
+                // WHEN NOT MATCHED has no table row.
                 false => {
                     self.without_target(&name, |this| this.merge_action(clause, written, &name))?
                 }
@@ -125,7 +125,7 @@ impl Analyzer<'_> {
         let change = |action: &MergeAction| action.change.as_ref().map(|change| change.kind);
         let inserts = actions.iter().any(|action| change(action) == Some(ModifyKind::Insert));
         let kind = if inserts { JoinType::Left } else { JoinType::Inner };
-        // Of an inner join the conditions say it themselves, once they are those of the level.
+        // For an inner join, the conditions of the query level serve as the recheck.
         let recheck = inserts.then(|| parts.clone());
         let form = JoinForm::On { turned: false };
         let (left, right, on) = (source, target, parts);
@@ -141,7 +141,7 @@ impl Analyzer<'_> {
         Ok(MergeQuery { relation, name, start: START, from, actions })
     }
 
-    /// What `read` analyzes, where the table, the scope's first item, cannot be named.
+    /// Runs `read` while the table, the scope's first item, is out of sight.
     fn without_target<T>(
         &mut self,
         name: &str,
@@ -157,7 +157,7 @@ impl Analyzer<'_> {
         result
     }
 
-    /// One WHEN clause.
+    /// Analyzes one WHEN clause.
     fn merge_action(
         &mut self,
         clause: &protobuf::MergeWhenClause,
@@ -191,7 +191,7 @@ impl Analyzer<'_> {
         Ok(MergeAction { matched, condition, change })
     }
 
-    /// What an action does to one row.
+    /// Builds the change that an action makes to one row.
     fn merge_change(
         &mut self,
         kind: ModifyKind,
@@ -204,7 +204,7 @@ impl Analyzer<'_> {
         let mut query = self.modify(kind, table, name, source, START, values, Vec::new())?;
         let given = query.values.clone();
         let (event, values) = match kind {
-            // Which columns INSERT gives values for makes no difference to triggers.
+            // The listed columns of an INSERT do not matter to triggers.
             ModifyKind::Insert => (TriggerEvent::Insert, &[][..]),
             ModifyKind::Update => (TriggerEvent::Update, given.as_slice()),
             ModifyKind::Delete => (TriggerEvent::Delete, &[][..]),

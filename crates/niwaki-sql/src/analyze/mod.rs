@@ -1,5 +1,7 @@
-//! From syntax trees to typed, planned statements: names, types, coercions, and PostgreSQL's errors
-//! for what does not fit.
+//! The analyzer: turns syntax trees into typed, planned statements.
+//!
+//! It resolves names, derives types and inserts coercions. It raises PostgreSQL's errors for
+//! invalid statements.
 
 #![expect(
     clippy::wrong_self_convention,
@@ -91,57 +93,58 @@ pub use write_view::Writable;
 pub(crate) struct Analyzer<'a> {
     context: &'a AnalyzeContext<'a>,
     source: &'a str,
-    /// Types of the parameters so far; `UNKNOWN` where none is known yet.
+    /// Types of the parameters found so far; `UNKNOWN` if not known yet.
     params: Vec<TypeOid>,
-    /// Whether there may be more parameters than were given types for.
+    /// True if the statement may have more parameters than the caller gave types for.
     infer_params: bool,
-    /// Values of the parameters that the plan is to be for; empty for any.
+    /// Parameter values that the plan is made for; empty for a generic plan.
     values: &'a [Datum],
-    /// Relations that the statement reads or writes, with the locks it needs.
+    /// Relations that the statement reads or writes, with the needed lock modes.
     relations: Vec<(Arc<Relation>, TableLock)>,
     /// WITH queries of the whole statement.
     shared: Vec<SharedQuery>,
-    /// WITH queries that can be named here, innermost last.
+    /// WITH queries that are visible here, innermost last.
     ctes: Vec<Cte>,
-    /// Names of WITH queries that cannot be named yet.
+    /// Names of WITH queries that are not visible yet.
     unseen: Vec<String>,
     /// Queries of WITH RECURSIVE that are being analyzed, innermost last.
     recursions: Vec<Recursion>,
-    /// Parts of queries around this place in which those must not name themselves, innermost last.
+    /// Enclosing query parts in which recursive queries must not name themselves, innermost last.
     contexts: Vec<Context>,
-    /// How many statements without a scope are around this place.
+    /// Number of enclosing statements without a scope.
     nested: usize,
     /// Queries around the expression being analyzed, innermost last.
     scopes: Vec<Scope>,
-    /// How names of objects get their meanings.
+    /// The rule for resolving object names.
     names: view::Names<'a>,
     /// Views whose texts are being analyzed, outermost first.
     expanding: Vec<Oid>,
-    /// Which of the WITH queries are those of views.
+    /// Ranges of `shared` that hold the WITH queries of views.
     shared_of_views: Vec<std::ops::Range<usize>>,
-    /// What CASE compares its branches with, and the type of it.
+    /// Types of the operands of the enclosing CASE expressions, innermost last.
     case_types: Vec<TypeOid>,
-    /// Domains that expressions of the statement were made values of.
+    /// Rules of the domains that the statement's expressions were coerced to.
     domains: HashMap<TypeOid, Arc<DomainRules>>,
     /// Domains whose constraints are being analyzed, outermost first.
     open_domains: Vec<TypeOid>,
-    /// The function whose body is analyzed.
+    /// The function whose body is being analyzed.
     routine: Option<routine::Routine>,
-    /// The collation that it is called with, where that is not everybody's: its parameters have it.
+    /// The collation of the function call if it is not the default: the parameters have this
+    /// collation.
     input_collation: Option<Oid>,
-    /// Where the call stands that is a FROM item.
+    /// Location of the function call that is a FROM item.
     from_call: Option<i32>,
-    /// The next query is a cursor's: where its rows are is to be known.
+    /// True if the next query is a cursor's query, whose rows need their TIDs.
     for_cursor: bool,
-    /// Of which tables it is known.
+    /// Tables of the cursor's query whose rows have their TIDs.
     cursor_tables: Vec<CursorTable>,
 }
 
-/// Analyzes and plans one statement. Parameter types that the client gave are taken as they are; for
-/// the others (0 or `UNKNOWN`) they are inferred.
+/// Analyzes and plans one statement. Parameter types given by the client are used unchanged. For
+/// the other parameters (0 or `UNKNOWN`) the types are inferred.
 ///
 /// # Errors
-/// PostgreSQL's, with positions; `0A000` for what Niwaki does not have yet.
+/// PostgreSQL's errors, with positions; `0A000` for features that Niwaki lacks.
 pub fn analyze(
     statement: &ParsedStatement,
     context: &AnalyzeContext<'_>,
@@ -154,7 +157,8 @@ pub fn analyze(
     analyzed(statement, context, params, &[], |analyzer| analyzer.infer_params = true)
 }
 
-/// Analyzes and plans one statement, whose parameters have these types, for values of theirs: with others its plan is wrong.
+/// Analyzes and plans one statement for given parameter types and values. The plan is wrong for
+/// other values.
 ///
 /// # Errors
 /// As [`analyze`].
@@ -167,8 +171,9 @@ pub fn analyze_for_values(
     analyzed(statement, context, parameter_types.to_vec(), values, |_| ())
 }
 
-/// As [`analyze_for_values`], for the query of a cursor, whose rows WHERE CURRENT OF may mean: if they are rows of tables, each says
-/// behind its columns where it is ([`Planned::cursor_tables`]).
+/// Analyzes and plans the query of a cursor, like [`analyze_for_values`]. If the query's rows are
+/// rows of tables, WHERE CURRENT OF may mean them. Then each row has its place behind its columns
+/// ([`Planned::cursor_tables`]).
 ///
 /// # Errors
 /// As [`analyze`].
@@ -193,7 +198,7 @@ pub fn analyze_without_parameters(
     analyzed(statement, context, Vec::new(), &[], |_| ())
 }
 
-/// By an analyzer that is told what is special about the statement.
+/// Analyzes a statement after `tell` configured the analyzer.
 fn analyzed(
     statement: &ParsedStatement,
     context: &AnalyzeContext<'_>,
@@ -211,8 +216,8 @@ fn analyzed(
     })
 }
 
-/// Makes a statement on one segment of the stack; reading its syntax takes `bytes` of it. What it
-/// took goes with the plan.
+/// Builds a statement on one stack segment. Reading its syntax tree takes `bytes` of it. The plan
+/// records the stack use.
 fn whole_statement(bytes: usize, build: impl Fn() -> Result<Statement>) -> Result<Statement> {
     let _account = ahead::of_statement();
     let build = || stack::deeper_by(bytes, &build);
@@ -245,7 +250,7 @@ impl<'a> Analyzer<'a> {
                     .as_ref()
                     .and_then(|node| node.node.as_ref())
                     .ok_or_else(|| SqlError::internal("EXPLAIN without a statement"))?;
-                // Shown is how its rows are found.
+                // EXPLAIN of CREATE TABLE AS shows the plan of its query.
                 let query = match query {
                     NodeEnum::CreateTableAsStmt(create) if !options.analyze => {
                         let inner = create.query.as_ref().and_then(|node| node.node.as_ref());
@@ -355,7 +360,7 @@ impl<'a> Analyzer<'a> {
         Ok(planned.with_functions(bodies).with_volatility(volatile).with_wish(wanted))
     }
 
-    /// What a statement asks for, the columns of its rows, and what its command tag begins with.
+    /// Returns the analyzed statement, the columns of its rows, and its command tag.
     pub(crate) fn statement_query(
         &mut self,
         node: &NodeEnum,
@@ -388,7 +393,7 @@ impl<'a> Analyzer<'a> {
         Ok((statement, columns, tag))
     }
 
-    /// A position for an error, from a location of the syntax tree.
+    /// Returns the error position of a location in the syntax tree.
     fn at(&self, location: i32) -> Option<u32> {
         position_of(self.source, location)
     }
@@ -423,7 +428,7 @@ impl<'a> Analyzer<'a> {
         self.scopes.last_mut().ok_or_else(|| SqlError::internal("no query around an expression"))
     }
 
-    /// Finds the relation that a range variable names.
+    /// Returns the relation that a range variable names.
     fn find_relation(&self, var: &pg_query::protobuf::RangeVar) -> Result<Arc<Relation>> {
         let schema = (!var.schemaname.is_empty()).then_some(var.schemaname.as_str());
         let database = (!var.catalogname.is_empty()).then_some(var.catalogname.as_str());
@@ -441,7 +446,7 @@ impl<'a> Analyzer<'a> {
     }
 }
 
-/// The strings of a dotted name.
+/// Returns the parts of a dotted name.
 fn names_of(nodes: &[Node]) -> Vec<&str> {
     nodes
         .iter()

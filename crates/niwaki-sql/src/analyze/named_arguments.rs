@@ -1,4 +1,5 @@
-//! Arguments given by name (`make_interval(days => 10)`), for the functions that are called like that.
+//! Named arguments (`make_interval(days => 10)`), for the built-in functions that are called with
+//! them.
 
 use std::sync::Arc;
 
@@ -10,20 +11,21 @@ use super::Analyzer;
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 
-/// A function's parameters in their order.
+/// A function's parameters, in order.
 struct Parameters {
     function: &'static str,
     names: &'static [&'static str],
-    /// Those that a call must give; the others are zero (or an object without keys), or choose a function with fewer parameters.
+    /// Number of parameters that a call must give. The others default to zero (or to an object
+    /// without keys), or a function with fewer parameters is chosen.
     required: usize,
 }
 
-/// A function of `jsonpath`.
+/// Returns the parameters of a `jsonpath` function.
 const fn of_path(function: &'static str) -> Parameters {
     Parameters { function, names: &["target", "path", VARIABLES, "silent"], required: 2 }
 }
 
-/// A parameter of `jsonb`.
+/// Name of the parameter that defaults to an empty `jsonb` object.
 const VARIABLES: &str = "vars";
 
 const FUNCTIONS: &[Parameters] = &[
@@ -56,13 +58,13 @@ const FUNCTIONS: &[Parameters] = &[
     Parameters { function: "pg_terminate_backend", names: &["pid", "timeout"], required: 1 },
 ];
 
-/// Whether an argument of the call has a name.
+/// Returns whether the call has a named argument.
 pub(super) fn has_names(call: &FuncCall) -> bool {
     call.args.iter().any(|node| matches!(node.node, Some(NodeEnum::NamedArgExpr(_))))
 }
 
 impl Analyzer<'_> {
-    /// The arguments of a call in the order of the function's parameters.
+    /// Returns the arguments of a call, in the order of the function's parameters.
     pub(super) fn named_arguments(&mut self, call: &FuncCall, name: &str) -> Result<Vec<Expr>> {
         let location = call.location;
         let Some(parameters) = FUNCTIONS.iter().find(|known| known.function == name) else {
@@ -107,7 +109,7 @@ impl Analyzer<'_> {
         if unknown || missing {
             return Err(self.no_such_call(name, &shown, location));
         }
-        // What is left out behind the required ones is left out at the end, or zero in between.
+        // Optional arguments are dropped at the end, and become zero in between.
         let count = if parameters.required == 0 {
             given.len()
         } else {
@@ -138,7 +140,7 @@ impl Analyzer<'_> {
     }
 }
 
-/// Where a constant stands in the statement.
+/// Returns the location of a constant in the statement.
 fn location_of(node: &Node) -> Option<i32> {
     match &node.node {
         Some(NodeEnum::AConst(constant)) => Some(constant.location),

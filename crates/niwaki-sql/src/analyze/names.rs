@@ -1,4 +1,4 @@
-//! Which column a name means.
+//! Name resolution of columns.
 
 use pg_query::{NodeEnum, protobuf};
 
@@ -9,11 +9,11 @@ use crate::expr::{Expr, ExprKind};
 use crate::query::shift_depth;
 
 impl Analyzer<'_> {
-    /// A column, possibly of an enclosing query.
+    /// Resolves a column, possibly of an enclosing query.
     pub(super) fn column(&mut self, column: &protobuf::ColumnRef) -> Result<Expr> {
         let found = self.column_of_items(column);
         let unknown = |error: &SqlError| matches!(error.sqlstate, "42703" | "42P01");
-        // A name that is no column may be that of a parameter of the function around.
+        // A name that is no column may be a parameter of the enclosing function.
         if found.as_ref().is_err_and(unknown)
             && let Some(parameter) = self.parameter_named(column)?
         {
@@ -59,7 +59,7 @@ impl Analyzer<'_> {
             };
             return Ok(self.use_column(found, depth, location));
         }
-        // A name that is no column may be that of an item, and mean its row.
+        // A name that is no column may be a FROM item, and mean its whole row.
         for depth in 0..self.scopes.len() {
             let level = self.scopes.len() - 1 - depth;
             let item = self.scopes[level].items.iter().find(|item| item.name == name);
@@ -109,7 +109,7 @@ impl Analyzer<'_> {
         })
     }
 
-    /// `item.*` where no columns can be listed: the item's row.
+    /// Resolves `item.*` where columns cannot be listed: it means the item's row.
     fn row_of_item(&mut self, name: &str, location: i32) -> Result<Expr> {
         for depth in 0..self.scopes.len() {
             let level = self.scopes.len() - 1 - depth;
@@ -123,7 +123,7 @@ impl Analyzer<'_> {
         Err(self.error("42P01", message, location))
     }
 
-    /// Marks the slots of a column as read and moves it to the depth it is read from.
+    /// Marks the slots of a column as read, and shifts the column to the depth of the reader.
     pub(super) fn use_column(&mut self, mut found: Expr, depth: usize, location: i32) -> Expr {
         let level = self.scopes.len() - 1 - depth;
         mark_used(&found, &mut self.scopes[level].used);
@@ -169,7 +169,8 @@ impl Analyzer<'_> {
             }
             return Ok(Lookup::Nothing);
         };
-        // In the text of a view a schema may have been renamed since; no two items have the same name.
+        // A schema in a view's text may have been renamed since. Item names are unique there, so
+        // the schema is ignored.
         let schema = schema.filter(|_| !self.reads_view());
         let mut items = scope.items.iter().filter(|item| {
             item.name == table && schema.is_none_or(|s| item.schema.as_deref() == Some(s))
@@ -196,7 +197,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// Refuses what an action of a MERGE and a constraint must not depend on.
+    /// Refuses system columns in MERGE WHEN conditions and CHECK constraints.
     fn check_system_column(&self, level: usize, name: &str, location: i32) -> Result<()> {
         let message = match self.scopes[level].place {
             Place::MergeWhen if name != "tableoid" => {
@@ -213,7 +214,7 @@ impl Analyzer<'_> {
 
 enum Lookup {
     Found(Expr),
-    /// The table is there, the column is not.
+    /// The table exists, but not the column.
     NoColumn,
     Nothing,
 }

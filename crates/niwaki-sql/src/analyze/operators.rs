@@ -1,4 +1,4 @@
-//! Operators: comparisons of rows, lists and arrays among them.
+//! Operators, including comparisons of rows, lists and arrays.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ impl Analyzer<'_> {
         let names = names_of(&expr.name);
         let name = names.last().copied().unwrap_or("=");
         match expr.kind() {
-            // The pattern of SIMILAR TO comes wrapped in a function that makes a regular expression of it.
+            // The grammar wraps the pattern of SIMILAR TO in a function that converts it to a
+            // regular expression.
             AExprKind::AexprOp
             | AExprKind::AexprLike
             | AExprKind::AexprIlike
@@ -34,7 +35,7 @@ impl Analyzer<'_> {
                     None => None,
                 };
                 let right = self.expr_of(expr.rexpr.as_deref())?;
-                // -5 is a constant, so that it can be a bound of an index or a typed literal.
+                // -5 becomes a constant, so that it can be an index bound or a typed literal.
                 if left.is_none()
                     && name == "-"
                     && let ExprKind::Const(value) = &right.kind
@@ -62,7 +63,7 @@ impl Analyzer<'_> {
             AExprKind::AexprNullif => {
                 let left = self.expr_of(expr.lexpr.as_deref())?;
                 let right = self.expr_of(expr.rexpr.as_deref())?;
-                // A composite value is compared as a record, and is still one of its own type.
+                // A composite value is compared as a record, but the result keeps its own type.
                 let composite = left.ty.is_record().then(|| copy_of(&left)).transpose()?;
                 let mut equal = self.operator("=", Some(left), right, location)?;
                 let ExprKind::Call { arguments, .. } = &mut equal.kind else {
@@ -82,7 +83,8 @@ impl Analyzer<'_> {
         }
     }
 
-    /// `value [NOT] BETWEEN [SYMMETRIC] low AND high`; SYMMETRIC lets the bounds stand in either order.
+    /// Analyzes `value [NOT] BETWEEN [SYMMETRIC] low AND high`. With SYMMETRIC the bounds may be in
+    /// either order.
     fn between(&mut self, expr: &protobuf::AExpr) -> Result<Expr> {
         let [low, high] = list_items(expr.rexpr.as_deref()) else {
             return Err(SqlError::internal("BETWEEN without two bounds"));
@@ -102,7 +104,8 @@ impl Analyzer<'_> {
         Ok(Expr::new(kind, TypeOid::BOOL, expr.location))
     }
 
-    /// The value of a BETWEEN against its bounds in this order. It is analyzed for each bound, which may want it as different types.
+    /// Compares the value of a BETWEEN with its bounds in this order. The value is analyzed once
+    /// for each bound, since the bounds may require different types.
     fn against_bounds(
         &mut self,
         expr: &protobuf::AExpr,
@@ -121,7 +124,7 @@ impl Analyzer<'_> {
         Ok(Expr::new(kind, TypeOid::BOOL, expr.location))
     }
 
-    /// `left IS [NOT] DISTINCT FROM right`
+    /// Analyzes `left IS [NOT] DISTINCT FROM right`.
     pub(super) fn distinct(
         &mut self,
         left: Expr,
@@ -146,7 +149,7 @@ impl Analyzer<'_> {
         Ok(Expr::new(kind, TypeOid::BOOL, location))
     }
 
-    /// `a IN (…)`: an array comparison where the types allow it, else alternatives.
+    /// Analyzes `a IN (…)`: an array comparison if the types allow it, otherwise alternatives.
     fn in_list(&mut self, expr: &protobuf::AExpr, name: &str) -> Result<Expr> {
         let location = expr.location;
         let negated = name == "<>";
@@ -188,7 +191,7 @@ impl Analyzer<'_> {
         Ok(Expr::new(kind, TypeOid::BOOL, location))
     }
 
-    /// `left op ANY (array)` or ALL
+    /// Analyzes `left op ANY (array)` and `left op ALL (array)`.
     fn array_compare(
         &mut self,
         name: &str,
@@ -250,7 +253,7 @@ impl Analyzer<'_> {
     }
 }
 
-/// Minus a constant, where the type stays the same.
+/// Negates a constant, if the result has the same type.
 fn negated(value: &Datum) -> Option<Datum> {
     match value {
         Datum::Int4(v) => v.checked_neg().map(Datum::Int4),
@@ -268,8 +271,8 @@ fn list_items(node: Option<&Node>) -> &[Node] {
     }
 }
 
-/// Takes the left side of a comparison, and leaves in it what stands for its value: a copy would
-/// double what nests in it, level by level, and be computed twice.
+/// Takes the left side of a comparison, and leaves a placeholder for its value. A copy would double
+/// the nested expressions at each level, and would be computed twice.
 fn once(left: &mut Expr) -> Expr {
     let mut composed = false;
     left.for_each_child(&mut |_| composed = true);

@@ -1,4 +1,4 @@
-//! ORDER BY, DISTINCT and LIMIT, and what their keys mean.
+//! ORDER BY, DISTINCT and LIMIT.
 
 use niwaki_types::{Datum, TypeOid};
 use pg_query::protobuf::{self, LimitOption, SortByDir, SortByNulls, a_const};
@@ -13,7 +13,8 @@ use crate::query::{Distinct, OrderKey};
 use crate::types::CastContext;
 
 impl Analyzer<'_> {
-    /// ORDER BY: for each key the number of its target, which is added when it is no output column.
+    /// Analyzes ORDER BY. Each key has the number of its target; a key that is no output column is
+    /// added as a target.
     pub(super) fn sort_clause(
         &mut self,
         nodes: &[Node],
@@ -47,7 +48,8 @@ impl Analyzer<'_> {
         Ok(order)
     }
 
-    /// The target that a key of ORDER BY or DISTINCT ON means, added when it is no output column.
+    /// Returns the target of a key of ORDER BY or DISTINCT ON. A key that is no output column is
+    /// added as a target.
     pub(super) fn key_target(
         &mut self,
         key: &Node,
@@ -66,7 +68,7 @@ impl Analyzer<'_> {
                 };
                 let mut known = place(&expr);
                 if known.is_none() && self.scope()?.sets.len() > sets_before {
-                    // A set that is written again as a key is the one of the target list.
+                    // A set-returning call repeated as a key is the one of the target list.
                     known = place(&self.over_known_sets(&expr, sets_before)?);
                     if known.is_some() {
                         self.scope()?.sets.truncate(sets_before);
@@ -90,7 +92,8 @@ impl Analyzer<'_> {
         Ok(target)
     }
 
-    /// The same expression over the first `known` sets of the query, as far as they are the ones that it has.
+    /// Rewrites an expression to use the first `known` set-returning calls of the query where they
+    /// are the same.
     fn over_known_sets(&mut self, expr: &Expr, known: usize) -> Result<Expr> {
         let sets = &self.scope()?.sets;
         let earlier = |number: usize| {
@@ -118,7 +121,7 @@ impl Analyzer<'_> {
         Ok((descending, nulls_first))
     }
 
-    /// A bare name or a position that means an output column.
+    /// Returns the output column that an unqualified name or a position means.
     pub(super) fn named_target(
         &mut self,
         key: &Node,
@@ -188,7 +191,8 @@ impl Analyzer<'_> {
         }
     }
 
-    /// DISTINCT and DISTINCT ON. The expressions of the latter become targets, and keys that rows are sorted by.
+    /// Analyzes DISTINCT and DISTINCT ON. The expressions of DISTINCT ON become targets and sort
+    /// keys.
     pub(super) fn distinct_clause(
         &mut self,
         select: &protobuf::SelectStmt,
@@ -224,7 +228,8 @@ impl Analyzer<'_> {
         }
         let behind = order.iter().skip_while(|key| on.contains(&key.target));
         let matching = order.iter().take_while(|key| on.contains(&key.target)).count();
-        // Keys of the order must be those of DISTINCT ON until all of those are there.
+        // The leading ORDER BY keys must be the DISTINCT ON expressions, until all of these are
+        // present.
         if matching < on.len()
             && let Some(key) = behind.into_iter().next()
         {
@@ -255,7 +260,7 @@ impl Analyzer<'_> {
         Err(self.error("42883", message, expr.location))
     }
 
-    /// LIMIT and OFFSET.
+    /// Analyzes LIMIT and OFFSET.
     pub(super) fn limit(
         &mut self,
         select: &protobuf::SelectStmt,

@@ -10,16 +10,16 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::plan::{ConflictPlan, LeafRules, ModifyKind, WithinBound};
 
-/// Expressions over a table's own row: of generated columns by their positions, of checks by their names.
+/// Expressions over a table's own row: generated columns by position, CHECK constraints by name.
 type RowRules = (Vec<(usize, Expr)>, Vec<(String, Expr)>);
 
-/// Puts the table's number in the place of `tableoid`, which a new row does not have.
+/// Replaces `tableoid`, which a new row lacks, by the table's OID.
 fn name_table(expr: &mut Expr, relation: &Relation) {
     let tableoid = relation.columns.len() + 1;
     if matches!(expr.kind, ExprKind::Slot { depth: 0, slot } if slot == tableoid) {
         expr.kind = ExprKind::Const(Datum::Oid(relation.oid.0));
     }
-    // Cannot fail: the visit does not.
+    // This cannot fail: the visitor does not.
     let _ = expr.for_each_child_mut(&mut |child| {
         name_table(child, relation);
         Ok(())
@@ -27,7 +27,7 @@ fn name_table(expr: &mut Expr, relation: &Relation) {
 }
 
 impl Analyzer<'_> {
-    /// What a new row of a table is given, and must satisfy.
+    /// Returns the generated columns and the CHECK constraints of a table, for its new rows.
     pub(super) fn row_rules(&self, relation: &Arc<Relation>) -> Result<RowRules> {
         let (mut generated, mut checks) = (Vec::new(), Vec::new());
         for (number, column) in relation.columns.iter().enumerate() {
@@ -46,7 +46,7 @@ impl Analyzer<'_> {
         Ok((generated, checks))
     }
 
-    /// The same for each leaf of a partitioned table.
+    /// Returns the same for each leaf of a partitioned table.
     pub(super) fn leaf_rules(
         &self,
         relation: &Arc<Relation>,
@@ -64,7 +64,7 @@ impl Analyzer<'_> {
         Ok(rules)
     }
 
-    /// The bounds that new rows of a partition must be within.
+    /// Returns the partition bounds that new rows of a partition must satisfy.
     pub(super) fn bounds_of(&self, relation: &Arc<Relation>) -> Result<Vec<WithinBound>> {
         let mut bounds = Vec::new();
         let mut inner = Arc::clone(relation);
@@ -84,7 +84,8 @@ impl Analyzer<'_> {
         Ok(bounds)
     }
 
-    /// Finds for each leaf the indexes that are parts of those that decide for the table.
+    /// Finds for each leaf the arbiter indexes: the parts of the partitioned table's arbiter
+    /// indexes.
     pub(super) fn leaf_arbiters(
         &self,
         relation: &Relation,
@@ -108,7 +109,7 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// Whether an index, or one above it, is among those.
+    /// Returns whether an index, or an index above it, is among `of`.
     fn is_part(&self, index: Option<Oid>, of: &[Oid]) -> bool {
         let Some(index) = index else { return false };
         let above = self.context.catalog.relation(index).and_then(|found| found.index.as_ref());

@@ -1,10 +1,10 @@
-//! Rows of a query beside rows that are written out.
+//! Comparison and assignment of rows with the rows of a nested query.
 //!
-//! `SET (a, b) = (SELECT x, y …)`: each column has the query, which is asked once for all of them.
+//! `SET (a, b) = (SELECT x, y …)`: each column has the query, which runs once for all of them.
 //!
-//! `(a, b) = ANY (SELECT x, y …)` and its like: the row of expressions is computed once, then
-//! compared with each row of the query, which says nothing of the row and so may be asked once for
-//! all rows.
+//! `(a, b) = ANY (SELECT x, y …)` and similar: the row of expressions is computed once, then
+//! compared with each row of the query. The query does not depend on the row, so it may run once
+//! for all rows.
 
 use std::cmp::Ordering;
 
@@ -20,7 +20,8 @@ use crate::expr::{ComparedRows, Expr, ExprKind, Nested, Quantifier, SubQuery, Su
 use crate::query::Query;
 
 impl Analyzer<'_> {
-    /// What compares `parts` with the rows of a query that has as many `columns`.
+    /// Returns the comparison of `parts` with the rows of a query. `columns` are the query's
+    /// columns, as many as the parts.
     pub(super) fn rows_compared(
         &mut self,
         name: &str,
@@ -33,7 +34,7 @@ impl Analyzer<'_> {
         let (mut left, mut right) = (Vec::new(), Vec::new());
         let count = parts.len();
         for (number, (part, column)) in parts.into_iter().zip(columns).enumerate() {
-            // The operator says what types the two are to have.
+            // The operator determines the types of both operands.
             let value = column.at_slot(number);
             let probe = self.operator(name, Some(part), value, location)?;
             let ExprKind::Call { function, arguments } = probe.kind else {
@@ -56,7 +57,7 @@ impl Analyzer<'_> {
         Ok(SubQueryKind::CompareRows(Box::new(compared)))
     }
 
-    /// `(a, b) op (SELECT …)`: the comparison with the only row of a query.
+    /// Analyzes `(a, b) op (SELECT …)`: the comparison with the only row of a query.
     pub(super) fn row_beside_query(
         &mut self,
         name: &str,
@@ -80,7 +81,7 @@ impl Analyzer<'_> {
         Ok(asked(kind, query, location))
     }
 
-    /// The query that a syntax node for a nested one has.
+    /// Analyzes the query of a nested-query syntax node.
     pub(super) fn query_of(&mut self, link: &protobuf::SubLink) -> Result<Query> {
         let select = link.subselect.as_ref().and_then(|node| node.node.as_ref());
         let Some(NodeEnum::SelectStmt(select)) = select else {
@@ -89,7 +90,7 @@ impl Analyzer<'_> {
         self.within("a subquery", |this| this.nested_query(select, None))
     }
 
-    /// One of the `columns` that are assigned at once what the row of a query has.
+    /// Returns one of the `columns` that are assigned together from the row of a query.
     pub(super) fn column_of_row(
         &mut self,
         link: &protobuf::SubLink,

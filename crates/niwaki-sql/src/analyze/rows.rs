@@ -1,7 +1,8 @@
-//! Rows of expressions, which are compared part by part.
+//! Row constructors, which are compared part by part.
 //!
-//! `(a, b) < (c, d)` becomes `a <= c AND (a < c OR b < d)`: it is true, false or unknown where PostgreSQL's is, which looks at
-//! the first two parts that are not equal and knows nothing when one of them is NULL; and an index on `a` has a bound of it.
+//! `(a, b) < (c, d)` becomes `a <= c AND (a < c OR b < d)`. Both are true, false and unknown in the
+//! same cases. PostgreSQL looks at the first two parts that are not equal; the result is unknown if
+//! one of them is NULL. In the rewritten form, an index on `a` gets a bound.
 
 use niwaki_env::stack;
 use niwaki_types::TypeOid;
@@ -14,7 +15,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::query::volatile_inside;
 
-/// The row that a syntax node is, if it is one.
+/// Returns the row constructor that a syntax node is, if it is one.
 pub(super) fn row_of(node: Option<&Node>) -> Option<&RowExpr> {
     match node?.node.as_ref()? {
         NodeEnum::RowExpr(row) => Some(row),
@@ -22,7 +23,7 @@ pub(super) fn row_of(node: Option<&Node>) -> Option<&RowExpr> {
     }
 }
 
-/// The nested query for one row that a syntax node is, if it is one.
+/// Returns the nested single-row query that a syntax node is, if it is one.
 fn query_for_row(node: Option<&Node>) -> Option<&SubLink> {
     match node?.node.as_ref()? {
         NodeEnum::SubLink(link) if link.sub_link_type() == SubLinkType::ExprSublink => Some(link),
@@ -30,8 +31,10 @@ fn query_for_row(node: Option<&Node>) -> Option<&SubLink> {
     }
 }
 
-/// Whether two operands are compared part by part: two row constructors; or one and a nested query,
-/// where it stands on the left. A row constructor beside anything else is a value.
+/// Returns whether two operands are compared part by part.
+///
+/// The operands must be two row constructors, or a row constructor and a nested query. A row
+/// constructor next to any other operand is a value.
 pub(super) fn compares_rows(left: Option<&Node>, right: Option<&Node>) -> bool {
     match (row_of(left), row_of(right)) {
         (Some(_), Some(_)) => true,
@@ -42,7 +45,7 @@ pub(super) fn compares_rows(left: Option<&Node>, right: Option<&Node>) -> bool {
 }
 
 impl Analyzer<'_> {
-    /// `(a, b) op (c, d)` or `(a, b) op (query)`; where the left side is no row, that is refused.
+    /// Analyzes `(a, b) op (c, d)` or `(a, b) op (query)`. A query on the left side is refused.
     pub(super) fn row_comparison(
         &mut self,
         name: &str,
@@ -57,7 +60,7 @@ impl Analyzer<'_> {
         self.compared_pairs(name, pairs, location)
     }
 
-    /// The comparison of two rows, whose parts stand side by side.
+    /// Returns the comparison of two rows, given as pairs of parts.
     pub(super) fn compared_pairs(
         &mut self,
         name: &str,
@@ -90,7 +93,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// `IS [NOT] DISTINCT FROM` of two rows.
+    /// Analyzes `IS [NOT] DISTINCT FROM` of two rows.
     pub(super) fn row_distinct(
         &mut self,
         left: Option<&Node>,
@@ -105,7 +108,7 @@ impl Analyzer<'_> {
         Ok(combined(parts, negated, location))
     }
 
-    /// `(a, b) IS [NOT] NULL`: of each part.
+    /// Analyzes `(a, b) IS [NOT] NULL`, which tests each part.
     pub(super) fn row_null_test(
         &mut self,
         row: &RowExpr,
@@ -123,7 +126,7 @@ impl Analyzer<'_> {
         Ok(combined(parts, true, location))
     }
 
-    /// `(a, b) [NOT] IN ((c, d), …)`; `name` is the operator that it stands for.
+    /// Analyzes `(a, b) [NOT] IN ((c, d), …)`. `name` is the operator of the comparisons.
     pub(super) fn row_in_list(
         &mut self,
         name: &str,
@@ -143,7 +146,7 @@ impl Analyzer<'_> {
         Ok(combined(parts, name == "<>", location))
     }
 
-    /// The parts of two rows side by side.
+    /// Returns the parts of two rows as pairs.
     fn row_pairs(
         &mut self,
         left: Option<&Node>,
@@ -168,7 +171,8 @@ impl Analyzer<'_> {
         pairs.map(|(left, right)| Ok((self.expr(left)?, self.expr(right)?))).collect()
     }
 
-    /// The order of two rows, of whose parts `compared` are the comparisons by the operator itself.
+    /// Returns the order comparison of two rows. `compared` has the comparisons of the parts by the
+    /// operator itself.
     fn row_order(
         &mut self,
         name: &str,
@@ -181,8 +185,9 @@ impl Analyzer<'_> {
         self.ordered(name, pairs.into_iter(), last, location)
     }
 
-    /// The order of the pairs that are left, the last one innermost. The order of each pair is nested
-    /// in the one before, and is built with as much stack as its tree needs later.
+    /// Returns the order comparison of the remaining pairs, with `last` innermost. Each pair's
+    /// comparison is nested in the previous one. Building it uses as much stack as its tree needs
+    /// later.
     fn ordered(
         &mut self,
         name: &str,
@@ -191,7 +196,7 @@ impl Analyzer<'_> {
         location: i32,
     ) -> Result<Expr> {
         let Some((left, right)) = pairs.next() else { return Ok(last) };
-        // Each part is written twice.
+        // Each part is evaluated twice.
         if volatile_inside(&left) || volatile_inside(&right) {
             let what = format!("a volatile function in a row compared with {name}");
             return Err(self.unsupported(what, location));
@@ -205,7 +210,7 @@ impl Analyzer<'_> {
     }
 }
 
-/// The conditions under AND (`all`) or OR.
+/// Combines conditions with AND (`all`) or OR.
 fn combined(mut parts: Vec<Expr>, all: bool, location: i32) -> Expr {
     if parts.len() == 1
         && let Some(only) = parts.pop()

@@ -1,4 +1,4 @@
-//! Which names mean what inside a query.
+//! Scopes: the names that are visible inside a query.
 
 use std::sync::Arc;
 
@@ -13,34 +13,36 @@ use crate::expr::{Collation, Expr};
 use crate::plan::{AggregateCall, SetCall, SlotRange, Windowing};
 use crate::query::{FromItem, ItemKind, JoinTree};
 
-/// Names and slots of one query level. Its row is all FROM items' columns side by side.
+/// Names and slots of one query level. The level's row has the columns of all FROM items side by
+/// side.
 #[derive(Default)]
 pub(super) struct Scope {
     /// FROM items that can be named.
     pub(super) items: Vec<Item>,
-    /// Which slots some expression reads.
+    /// The slots that some expression reads.
     pub(super) used: Vec<bool>,
-    /// Aggregates met in expressions of this level.
+    /// Aggregates found in expressions of this level.
     pub(super) aggregates: Vec<AggregateCall>,
-    /// GROUPING was met that belongs to this level.
+    /// True if a GROUPING call belongs to this level.
     pub(super) asks_for_sets: bool,
-    /// Set-returning functions met in the target list.
+    /// Set-returning functions found in the target list.
     pub(super) sets: Vec<SetCall>,
-    /// What part of the query is being analyzed: decides about aggregates and sets.
+    /// The query part that is being analyzed. It decides whether aggregates and set-returning
+    /// functions are allowed.
     pub(super) place: Place,
-    /// Which call's arguments are being analyzed.
+    /// The kind of call whose arguments are being analyzed.
     pub(super) within: Within,
-    /// Windows, and functions over them.
+    /// Windows, and the functions over them.
     pub(super) windowing: Windowing,
-    /// Windows that WINDOW has named so far.
+    /// Windows that the WINDOW clause has named so far.
     pub(super) window_names: Vec<NamedWindow>,
     /// Names of FROM items that a nested query cannot see, because it is not LATERAL.
     pub(super) out_of_sight: Vec<String>,
-    /// FROM items as the query has them, named or not.
+    /// All FROM items of the query, with or without a name.
     pub(super) sources: Vec<FromItem>,
 }
 
-/// A call of many rows, among whose arguments an expression stands.
+/// The kind of multi-row call that contains an expression among its arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Within {
     #[default]
@@ -50,7 +52,7 @@ pub(super) enum Within {
 }
 
 impl Within {
-    /// Why there can be no window function here.
+    /// Returns the reason why a window function is not allowed here.
     pub(super) fn refusal(self) -> Option<&'static str> {
         match self {
             Self::Nothing => None,
@@ -115,7 +117,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// How messages call it.
+    /// Returns the name of the place in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Target => "SELECT",
@@ -160,7 +162,7 @@ impl Place {
         matches!(self, Self::Target | Self::OrderBy | Self::DistinctOn)
     }
 
-    /// A part of a WINDOW or OVER clause.
+    /// Returns whether the place is a part of a WINDOW or OVER clause.
     pub(super) fn is_window(self) -> bool {
         matches!(
             self,
@@ -187,13 +189,13 @@ pub(super) struct Item {
     pub(super) columns: Vec<ItemColumn>,
     /// The relation, for system columns and whole-table needs.
     pub(super) relation: Option<Arc<Relation>>,
-    /// First of its slots.
+    /// First slot of the item.
     pub(super) start: usize,
-    /// Whether the item's name alone means its one column: a function that gives one.
+    /// True if the item's name alone means its single column: a function that returns one column.
     pub(super) lone: bool,
-    /// The view whose rows these are.
+    /// The view whose rows the item has.
     pub(super) view: Option<Arc<Relation>>,
-    /// Whether an outer join may make up rows of it that are not there.
+    /// True if an outer join may produce NULL rows of the item.
     pub(super) filled: bool,
 }
 
@@ -202,13 +204,13 @@ pub(super) struct Item {
 pub(super) struct ItemColumn {
     pub(super) name: String,
     pub(super) expr: Expr,
-    /// Table and attribute number it shows, for row descriptions.
+    /// Origin for row descriptions: table OID and attribute number.
     pub(super) origin: (u32, i16),
-    /// Found by its bare name, and part of `*`.
+    /// True if the column is found by its unqualified name, and is part of `*`.
     pub(super) bare: bool,
-    /// Found neither by name nor by `*`: a dropped column.
+    /// True if the column is found neither by name nor by `*`: a dropped column.
     pub(super) hidden: bool,
-    /// Fields of a `record`, where the query that makes it says which it has.
+    /// Fields of a `record`, if the query that produces it determines them.
     pub(super) fields: Option<RecordFields>,
 }
 
@@ -217,12 +219,13 @@ pub(crate) const SYSTEM_COLUMNS: [(&str, TypeOid, i16); 3] =
     [("ctid", TypeOid::TID, -1), ("tableoid", TypeOid::OID, -6), ("xmin", TypeOid::XID, -2)];
 
 impl Scope {
-    /// Number of slots of the row.
+    /// Returns the number of slots of the row.
     pub(super) fn width(&self) -> usize {
         self.used.len()
     }
 
-    /// Adds a row with a relation's columns under a name; `bare`: they are found by their own names, too.
+    /// Adds a row with a relation's columns under a name. If `bare`, the columns are also found by
+    /// their unqualified names.
     pub(super) fn add_record(&mut self, name: &str, relation: &Arc<Relation>, bare: bool) {
         let start = self.width();
         let columns = relation.columns.iter().enumerate().map(|(number, column)| ItemColumn {
@@ -248,7 +251,7 @@ impl Scope {
         });
     }
 
-    /// Adds a relation's columns, and behind them its system columns.
+    /// Adds a relation's columns, then its system columns.
     pub(super) fn add_relation(
         &mut self,
         relation: &Arc<Relation>,
@@ -283,14 +286,14 @@ impl Scope {
         start
     }
 
-    /// Notes what the newest item, whose slots begin at `start`, is.
+    /// Notes the kind of the newest item, whose slots begin at `start`.
     pub(super) fn add_source(&mut self, kind: ItemKind, name: String, start: usize) -> JoinTree {
         let slots = SlotRange { start, end: self.width() };
         self.sources.push(FromItem::new(kind, name, slots));
         JoinTree::Item(self.sources.len() - 1)
     }
 
-    /// Adds one column that stands in no FROM item: the VALUE of a domain's check.
+    /// Adds a column outside of any FROM item: the VALUE of a domain's check.
     pub(super) fn add_value(&mut self, column: ItemColumn) {
         let start = self.width();
         self.used.resize(start + 1, false);
@@ -306,7 +309,7 @@ impl Scope {
         });
     }
 
-    /// Notes the names that an alias gives to the columns of the newest item, and the user's view that it is.
+    /// Notes the column names of the newest item's alias, and the user's view that the item is.
     pub(super) fn note_alias(&mut self, alias: Option<&Alias>, view: Option<Arc<Relation>>) {
         if let Some(source) = self.sources.last_mut() {
             let names = alias.map(|alias| names_of(&alias.colnames)).unwrap_or_default();
@@ -316,7 +319,7 @@ impl Scope {
         }
     }
 
-    /// Notes that ONLY stands before the newest item.
+    /// Notes that the newest item has ONLY.
     pub(super) fn note_only(&mut self) {
         if let Some(source) = self.sources.last_mut() {
             source.only = true;
@@ -353,11 +356,11 @@ impl Scope {
     }
 }
 
-/// A column of a relation, in a slot.
+/// Returns a column of a relation as an expression over a slot.
 pub(super) fn column_of(relation: &Relation, column: &Column, slot: usize) -> Expr {
     let ty = column.column_type().oid;
     let derived = match column.collation {
-        // Those of PostgreSQL's own tables have texts that change in no language.
+        // Text columns of PostgreSQL's own tables have the C collation.
         None if relation.is_system() && builtin_kind(relation.oid) == Some("r") => {
             Collation::of_system(ty)
         }
@@ -366,14 +369,14 @@ pub(super) fn column_of(relation: &Relation, column: &Column, slot: usize) -> Ex
     Expr { derived, ..Expr::slot(slot, column.column_type()) }
 }
 
-/// A system column of a FROM item as an expression.
+/// Returns a system column of a FROM item as an expression.
 pub(super) fn system_column(item: &Item, name: &str) -> Option<Expr> {
     let relation = item.relation.as_ref()?;
-    // Rows of a view have no address of their own.
+    // Rows of a view have no TID.
     if !relation.kind.has_rows() && name != "tableoid" {
         return None;
     }
-    // Scans do not give xmin yet; asking for it is refused by name.
+    // Scans do not return xmin yet, so it cannot be found here.
     let number = SYSTEM_COLUMNS.iter().position(|(n, ..)| *n == name && *n != "xmin")?;
     let slot = item.start + relation.columns.len() + number;
     Some(Expr::slot(slot, ColumnType::new(SYSTEM_COLUMNS[number].1)))

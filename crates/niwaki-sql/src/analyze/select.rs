@@ -1,4 +1,4 @@
-//! SELECT: one level of a query, and what its clauses may say together.
+//! SELECT: analyzes one query level, and checks the combination of its clauses.
 
 use niwaki_env::stack;
 use niwaki_types::{ColumnType, Datum, TypeOid};
@@ -19,7 +19,7 @@ use crate::query::{Body, Distinct, From, Grouping, GroupingSets, ItemKind, Query
 use crate::store::{RowLock, TableLock};
 
 impl Analyzer<'_> {
-    /// Analyzes a query in a scope of its own. `wanted` are types that its untyped columns should get.
+    /// Analyzes a query in its own scope. `wanted` are the types for its untyped columns.
     pub(super) fn nested_query(
         &mut self,
         select: &protobuf::SelectStmt,
@@ -28,14 +28,14 @@ impl Analyzer<'_> {
         self.query(select, wanted, true)
     }
 
-    /// The same; untyped columns become text only if `to_text` says so.
+    /// Analyzes a query in its own scope. Untyped columns become text only if `to_text`.
     pub(super) fn query(
         &mut self,
         select: &protobuf::SelectStmt,
         wanted: Option<&[ColumnType]>,
         to_text: bool,
     ) -> Result<Query> {
-        // Views may name others twice, level by level, and nothing else.
+        // Work units are counted, since views may name other views twice at each level.
         niwaki_types::work::tick(EXPRESSION_UNITS)?;
         stack::deeper(|| self.query_here(select, wanted, to_text))
     }

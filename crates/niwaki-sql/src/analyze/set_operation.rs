@@ -1,4 +1,4 @@
-//! UNION, INTERSECT and EXCEPT.
+//! Analysis of UNION, INTERSECT and EXCEPT.
 
 use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
@@ -22,7 +22,7 @@ impl Analyzer<'_> {
             let message = "INTO is only allowed on first SELECT of UNION/INTERSECT/EXCEPT";
             return Err(SqlError::new("42601", message));
         }
-        // A query that is being analyzed must not name itself where its rows could take others away.
+        // A recursive query must not name itself where its rows could remove other rows.
         let (outside, inside) = match (kind, select.all) {
             (SetKind::Union, _) | (SetKind::Intersect, false) => (None, None),
             (SetKind::Intersect, true) => (Some("INTERSECT"), Some("INTERSECT")),
@@ -91,7 +91,7 @@ impl Analyzer<'_> {
         Ok((body, columns))
     }
 
-    /// One side of a set operation, which stands on the level of the operation.
+    /// Analyzes one side of a set operation. The side is on the query level of the operation.
     pub(super) fn set_side(
         &mut self,
         select: &protobuf::SelectStmt,
@@ -107,7 +107,8 @@ impl Analyzer<'_> {
         Ok(query)
     }
 
-    /// ORDER BY and LIMIT of VALUES and of set operations, which name output columns only.
+    /// Analyzes ORDER BY and LIMIT of VALUES and of set operations. Their sort keys can only be
+    /// output columns.
     pub(super) fn order_and_limit(
         &mut self,
         select: &protobuf::SelectStmt,
@@ -147,7 +148,7 @@ impl Analyzer<'_> {
     }
 }
 
-/// The collation of a column of a side, where COLLATE in the side itself counts as one.
+/// Returns the collation of a side's column. A COLLATE in the side itself counts as explicit.
 fn side_collation(query: &Query, number: usize) -> Collation {
     let target = match &query.body {
         Body::Select(select) => select.targets.get(number).map(|target| target.derived),
@@ -158,7 +159,7 @@ fn side_collation(query: &Query, number: usize) -> Collation {
         .unwrap_or_default()
 }
 
-/// Which set operation it is, and its name.
+/// Returns the kind of the set operation, and its name.
 fn operation(select: &protobuf::SelectStmt) -> (SetKind, &'static str) {
     match select.op() {
         SetOperation::SetopUnion => (SetKind::Union, "UNION"),

@@ -1,19 +1,20 @@
-//! Names of columns that are much like one that is not there: what its writer may have meant.
+//! Hints for misspelled column names: finds the most similar columns.
 
 use super::Analyzer;
 use super::scope::{Item, Place};
 
-/// Edits that may lie between a name and the one that was meant.
+/// Most edits between a name and the suggested one, as in PostgreSQL.
 const FARTHEST: usize = 3;
 
-/// The columns that are nearest to a name so far, one or two: item and column of each.
+/// The one or two columns nearest to a name so far: item and column of each.
 struct Nearest<'a> {
     edits: usize,
     found: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Nearest<'a> {
-    /// Takes a column of this distance. Of more than two that are equally near, none is meant.
+    /// Notes a column with this edit distance. If more than two columns are equally near, none is
+    /// suggested.
     fn take(&mut self, edits: usize, item: &'a str, column: &'a str) {
         if edits > self.edits || edits > FARTHEST {
             return;
@@ -31,15 +32,18 @@ impl<'a> Nearest<'a> {
 }
 
 impl Analyzer<'_> {
-    /// The items with names of this query and those around it, the innermost first.
+    /// Iterates over the named items of this query and the enclosing ones, the innermost first.
     pub(super) fn items_around(&self) -> impl Iterator<Item = &Item> {
-        // The rows that a trigger's function has are variables, not items.
+        // The rows of a trigger function are variables, not items.
         let queries = self.scopes.iter().rev().filter(|scope| scope.place != Place::Assignment);
         queries.flat_map(|scope| &scope.items).filter(|item| !item.name.is_empty())
     }
 
-    /// The hint about a column that is not there, as PostgreSQL gives it: columns of any query around that are at most three edits away,
-    /// those of the item's name included, and fewer than half of the name's letters.
+    /// Returns PostgreSQL's hint about an unknown column.
+    ///
+    /// The hint names columns of this query or an enclosing one. They are at most three edits away,
+    /// including the edits of the item's name. The edits of the column's name are at most half the
+    /// length of the unknown name, in bytes.
     pub(super) fn similar_columns(&self, item: Option<&str>, name: &str) -> Option<String> {
         let mut nearest = Nearest { edits: FARTHEST + 1, found: Vec::new() };
         for known in self.items_around() {

@@ -1,7 +1,9 @@
-//! Expressions that the catalog keeps as text: defaults, checks, generated columns, parts of indexes, conditions of triggers.
+//! Expressions that the catalog stores as text: defaults, checks, generated columns, index parts,
+//! trigger conditions.
 //!
-//! Where one is defined, its names mean what the search path says. What they mean is noted, and the names of users' objects
-//! are stored as numbers ([`crate::numbered`]); so whoever reads the text later reads what was meant.
+//! At definition time, the search path resolves the names. The meanings are noted, and the names of
+//! users' objects are stored as numbers ([`crate::numbered`]). So every later reader resolves the
+//! text to the same objects.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use crate::numbered::{InNumbers, Number, number_of, numbered, string_of};
 use crate::plpgsql::RowName;
 use crate::types::{CastContext, is_polymorphic};
 
-/// Which part of an index an expression is.
+/// The kinds of index expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IndexPart {
     Key,
@@ -30,7 +32,7 @@ pub(crate) enum IndexPart {
 }
 
 impl IndexPart {
-    /// How messages call one of them.
+    /// Returns the name of one such expression in messages.
     pub(crate) fn one(self) -> &'static str {
         match self {
             Self::Key => "index expression",
@@ -39,7 +41,7 @@ impl IndexPart {
     }
 }
 
-/// What the columns are that an expression can read, from slot 0 on.
+/// The columns that an expression can read, from slot 0 on.
 #[derive(Clone, Copy)]
 enum Over<'e> {
     Nothing,
@@ -47,26 +49,26 @@ enum Over<'e> {
     Row(&'e Arc<Relation>),
     /// The rows before and after a change, with their names.
     Change(&'e Arc<Relation>),
-    /// The value of a domain, of the type that is given.
+    /// The value of a domain with this base type.
     Value(ColumnType),
 }
 
-/// What the value of an expression is made.
+/// The conversion of an expression's value.
 #[derive(Clone, Copy)]
 enum Becomes<'e> {
-    /// A value of a column or domain: its type and name.
+    /// Assignment to a column or domain: its type and name.
     Assigned(ColumnType, &'e str),
-    /// A condition, as messages call it.
+    /// Conversion to boolean for a condition; the text is the condition's name in messages.
     Condition(&'static str),
-    /// The argument of a parameter.
+    /// Conversion to a parameter's type.
     Argument(TypeOid),
-    /// Whatever it is.
+    /// No conversion.
     Output,
-    /// Whatever it is, an untyped literal of this type.
+    /// No conversion, except that an untyped literal gets this type.
     Literal(ColumnType),
 }
 
-/// A kind of stored expression.
+/// The kind of a stored expression.
 #[derive(Clone, Copy)]
 pub(super) struct Form<'e> {
     over: Over<'e>,
@@ -77,31 +79,32 @@ pub(super) struct Form<'e> {
 }
 
 impl<'e> Form<'e> {
-    /// DEFAULT of a column or domain (`target`: its type and name).
+    /// Returns the form of the DEFAULT of a column or domain (`target`: its type and name).
     fn default((column_type, name): (ColumnType, &'e str)) -> Self {
         let becomes = Becomes::Assigned(column_type, name);
         Self { over: Over::Nothing, place: Place::Default, becomes, open: &[] }
     }
 
-    /// DEFAULT of a parameter.
+    /// Returns the form of a parameter's DEFAULT.
     pub(super) fn of_parameter(kind: TypeOid) -> Self {
         let becomes = Becomes::Argument(kind);
         Self { over: Over::Nothing, place: Place::ParameterDefault, becomes, open: &[] }
     }
 
-    /// CHECK of a table.
+    /// Returns the form of a table's CHECK.
     fn check(table: &'e Arc<Relation>) -> Self {
         let becomes = Becomes::Condition("CHECK");
         Self { over: Over::Row(table), place: Place::Check, becomes, open: &[] }
     }
 
-    /// CHECK of a domain over values of the type `value`, inside of the constraints of the domains `open`.
+    /// Returns the form of a domain's CHECK over values of the type `value`. `open` are the domains
+    /// whose constraints contain it.
     pub(super) fn of_domain(value: ColumnType, open: &'e [TypeOid]) -> Self {
         let becomes = Becomes::Condition("CHECK");
         Self { over: Over::Value(value), place: Place::Check, becomes, open }
     }
 
-    /// GENERATED ALWAYS AS of a column (`target`: its type and name).
+    /// Returns the form of a column's GENERATED ALWAYS AS (`target`: its type and name).
     fn generation(table: &'e Arc<Relation>, (column_type, name): (ColumnType, &'e str)) -> Self {
         let becomes = Becomes::Assigned(column_type, name);
         Self { over: Over::Row(table), place: Place::Generation, becomes, open: &[] }
@@ -115,14 +118,14 @@ impl<'e> Form<'e> {
         Self { over: Over::Row(table), place, becomes, open: &[] }
     }
 
-    /// WHEN of a trigger.
+    /// Returns the form of a trigger's WHEN.
     pub(super) fn when(table: &'e Arc<Relation>) -> Self {
         let becomes = Becomes::Condition("WHEN");
         Self { over: Over::Change(table), place: Place::TriggerWhen, becomes, open: &[] }
     }
 
-    /// Analyzes a text; whether it is a stored one, the context says. Positions are dropped: they are those of a text that
-    /// is no part of the statement.
+    /// Analyzes a text. The context says whether it is a stored one. Positions are dropped, because
+    /// they refer to a text outside of the statement.
     ///
     /// # Errors
     /// As [`super::analyze`].
@@ -131,15 +134,17 @@ impl<'e> Form<'e> {
         self.analyze(text, context, names).map(|(expr, _)| expr)
     }
 
-    /// [`Form::read`] for a stored text, whose literals are read as with the default styles.
+    /// Does [`Form::read`] for a stored text, whose literals are read with the default styles.
     pub(super) fn read_stored(&self, text: &str, context: &AnalyzeContext<'_>) -> Result<Expr> {
         with_stored_styles(context, |context| self.read(text, context))
     }
 
-    /// Analyzes a text that somebody wrote; returns it as it is stored. One that is stored already stays as it is.
+    /// Analyzes a text of a statement, and returns the text to store. A text that is already stored
+    /// stays unchanged.
     ///
     /// # Errors
-    /// As [`super::analyze`]; `0A000` for literals that the session's settings give another meaning than the default ones.
+    /// As [`super::analyze`]; `0A000` for literals that mean something else under the default
+    /// settings.
     pub(super) fn define(&self, text: &str, context: &AnalyzeContext<'_>) -> Result<String> {
         stack::whole(|| self.define_here(text, context))
     }
@@ -177,7 +182,8 @@ impl<'e> Form<'e> {
                 scope.add_relation(relation, &relation.name, schema);
             }
             Over::Change(relation) => {
-                // Columns are found by their own names only to be told that they could be of either row.
+                // Unqualified column names are found only to raise the error that they are
+                // ambiguous.
                 scope.add_record(RowName::Old.word(), relation, true);
                 scope.add_record(RowName::New.word(), relation, true);
             }
@@ -229,17 +235,17 @@ impl<'e> Form<'e> {
 }
 
 impl Analyzer<'_> {
-    /// Whether the text is that of a stored expression, new or stored.
+    /// Returns whether the text is a stored expression, or one to be stored.
     pub(super) fn is_of_expression(&self) -> bool {
         matches!(self.names, Names::Numbering(_) | Names::Numbered)
     }
 
-    /// Whether names of users' objects are numbers.
+    /// Returns whether names of users' objects are numbers.
     pub(super) fn reads_numbers(&self) -> bool {
         matches!(self.names, Names::Numbered)
     }
 
-    /// Notes by which number a name in the text of an expression is stored.
+    /// Notes the number under which a name in an expression's text is stored.
     pub(super) fn note_number(&self, location: i32, number: Number) -> Result<()> {
         let Names::Numbering(noted) = &self.names else { return Ok(()) };
         let at = usize::try_from(location)
@@ -248,7 +254,7 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// The user's type that has a number. Of an enum that is all there is to know.
+    /// Returns the user's type with a number. For an enum, the type is known without the catalog.
     pub(super) fn numbered_type(&self, oid: TypeOid) -> Option<ColumnType> {
         if oid.is_enum() {
             return Some(ColumnType::new(oid));
@@ -257,7 +263,7 @@ impl Analyzer<'_> {
         Some(found.column_type())
     }
 
-    /// A call in the text of a stored expression that stands for the value of an enum, or for a cast.
+    /// Resolves a call in a stored expression's text that stands for an enum value or for a cast.
     pub(super) fn numbered_call(&mut self, call: &protobuf::FuncCall) -> Result<Option<Expr>> {
         if !self.reads_numbers() {
             return Ok(None);
@@ -308,7 +314,7 @@ impl Analyzer<'_> {
     }
 }
 
-/// The expression that a text of the form `SELECT expression` selects.
+/// Returns the expression that a text of the form `SELECT expression` selects.
 pub(super) fn expression_node(query: &str) -> Result<Option<Box<Node>>> {
     let statements = crate::parse::parse(query)?;
     let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &**s.node) else {
@@ -320,7 +326,7 @@ pub(super) fn expression_node(query: &str) -> Result<Option<Box<Node>>> {
     }
 }
 
-/// Calls `run` with a context in which texts are stored ones, and literals are read with the default styles.
+/// Calls `run` with a context for stored texts, whose literals are read with the default styles.
 fn with_stored_styles<T>(
     context: &AnalyzeContext<'_>,
     run: impl FnOnce(&AnalyzeContext<'_>) -> T,
@@ -336,7 +342,7 @@ fn with_stored_styles<T>(
     run(&AnalyzeContext { text: &text, stored: true, ..*context })
 }
 
-/// Whether literals are read as by default.
+/// Returns whether the default styles for literals are in effect.
 fn has_default_styles(text: &TextSettings) -> bool {
     text.date_order == DateOrder::default() && text.interval_style == IntervalStyle::default()
 }
@@ -348,11 +354,12 @@ fn depends_on_styles() -> SqlError {
     .with_hint("Write dates in ISO form, and a sign before each part of an interval.")
 }
 
-/// Analyzes a stored default (`target`: type and name of its column) or check over the columns of a table, none when
-/// `relation` is absent. The result reads the table's columns from slot 0 on.
+/// Analyzes a stored default or check. For a default, `target` is the type and name of its column.
+/// The result reads the columns of `relation`, if given, from slot 0 on.
 ///
-/// Its literals are read as with the default `DateStyle` and `IntervalStyle`, whatever the session's are; those that were
-/// meant otherwise are refused where they are defined.
+/// Its literals are read with the default `DateStyle` and `IntervalStyle`, whatever the session's
+/// settings are. A definition with literals that mean something else under the session's settings
+/// was refused.
 ///
 /// # Errors
 /// As [`super::analyze`].
@@ -365,7 +372,7 @@ pub(crate) fn table_expression(
     of_table(relation, target).read_stored(text, context)
 }
 
-/// [`table_expression`] for a text that a statement has, whose names mean what the search path says.
+/// Does [`table_expression`] for a statement's own text. The search path resolves its names.
 pub(crate) fn written_expression(
     text: &str,
     relation: Option<&Arc<Relation>>,
@@ -386,8 +393,8 @@ fn of_table<'e>(
     Form { over: relation.map_or(Over::Nothing, Over::Row), place, becomes, open: &[] }
 }
 
-/// Analyzes a stored expression to be shown: over the columns of a table, or of a column's type where it has none of
-/// its own.
+/// Analyzes a stored expression for display, over the columns of a table. `target` is the type for
+/// an untyped literal.
 ///
 /// # Errors
 /// As [`super::analyze`].
@@ -403,10 +410,12 @@ pub(crate) fn stored_expression(
     form.read(text, &AnalyzeContext { stored: true, ..*context })
 }
 
-/// Reads the DEFAULT of a column or domain (`target`: its type and name); returns the text to be stored.
+/// Analyzes the DEFAULT of a column or domain (`target`: its type and name); returns the text to
+/// store.
 ///
 /// # Errors
-/// Analysis's; `0A000` where it would mean something else in a session with other settings.
+/// As [`super::analyze`]; `0A000` if the text would mean something else in a session with other
+/// settings.
 pub fn define_default(
     text: &str,
     target: (ColumnType, &str),
@@ -415,7 +424,7 @@ pub fn define_default(
     Form::default(target).define(text, context)
 }
 
-/// Reads a CHECK over the columns of `relation`; returns the text to be stored.
+/// Analyzes a CHECK over the columns of `relation`; returns the text to store.
 ///
 /// # Errors
 /// As [`define_default`].
@@ -427,7 +436,7 @@ pub fn define_check(
     Form::check(relation).define(text, context)
 }
 
-/// An expression of an index over the columns of its table: how it is stored.
+/// Analyzes an index expression over the columns of its table; returns the text to store.
 ///
 /// # Errors
 /// As [`define_default`].
@@ -440,7 +449,7 @@ pub(crate) fn define_index(
     Form::index(relation, part).define(text, context)
 }
 
-/// Analyzes the condition of COPY FROM … WHERE, over the columns of the table that is copied into.
+/// Analyzes the condition of COPY FROM … WHERE, over the columns of the target table.
 ///
 /// # Errors
 /// As [`super::analyze`].
@@ -454,7 +463,7 @@ pub(crate) fn copy_condition(
     form.analyze(text, context, || Names::ByPath).map(|(expr, _)| expr)
 }
 
-/// Analyzes a stored expression of an index over the columns of its table, which it reads from slot 0 on.
+/// Analyzes a stored index expression. The result reads the columns of the table from slot 0 on.
 ///
 /// # Errors
 /// As [`super::analyze`].
@@ -467,7 +476,8 @@ pub(crate) fn index_expression(
     Form::index(relation, part).read(text, &AnalyzeContext { stored: true, ..*context })
 }
 
-/// What GENERATED ALWAYS AS says of a column (`target`, its type and name), over the columns of its table: how it is stored.
+/// Analyzes GENERATED ALWAYS AS of a column (`target`: its type and name), over the columns of its
+/// table; returns the text to store.
 ///
 /// # Errors
 /// As [`define_default`].
@@ -480,8 +490,8 @@ pub(crate) fn define_generation(
     Form::generation(relation, target).define(text, context)
 }
 
-/// Analyzes what is stored of a generated column (`target`, its type and name), over the columns of its table, which the
-/// result reads from slot 0 on.
+/// Analyzes the stored expression of a generated column (`target`: its type and name). The result
+/// reads the columns of the table from slot 0 on.
 ///
 /// # Errors
 /// As [`super::analyze`].

@@ -1,4 +1,4 @@
-//! The target list: output columns, their names and where they come from.
+//! The target list: output columns with their names and origins.
 
 use pg_query::{Node, NodeEnum, protobuf};
 
@@ -8,17 +8,17 @@ use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 
-/// One output column, or an expression that is only sorted by.
+/// An output column, or an expression that is only a sort key.
 pub(super) struct Target {
     pub(super) expr: Expr,
     pub(super) name: String,
     pub(super) origin: (u32, i16),
-    /// Not part of the result.
+    /// True if the target is not part of the result.
     pub(super) junk: bool,
 }
 
 impl Analyzer<'_> {
-    /// The output columns; `*` becomes all visible ones.
+    /// Returns the output columns; `*` expands to all visible columns.
     pub(super) fn target_list(&mut self, nodes: &[Node]) -> Result<Vec<Target>> {
         let mut targets = Vec::new();
         for node in nodes {
@@ -105,7 +105,7 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// Table and attribute that an expression shows unchanged.
+    /// Returns the table and attribute that an expression shows unchanged.
     fn origin_of(&self, expr: &Expr) -> (u32, i16) {
         let ExprKind::Slot { depth: 0, slot } = expr.kind else { return (0, 0) };
         let Some(scope) = self.scopes.last() else { return (0, 0) };
@@ -130,7 +130,7 @@ impl Analyzer<'_> {
     }
 }
 
-/// The row description of an output column.
+/// Returns the row description of an output column.
 pub(super) fn column_info(target: &Target) -> ColumnInfo {
     ColumnInfo {
         name: target.name.clone(),
@@ -142,13 +142,13 @@ pub(super) fn column_info(target: &Target) -> ColumnInfo {
     }
 }
 
-/// The name of an output column without AS.
+/// Returns the name of an output column without AS.
 fn figure_name(node: &Node) -> Option<String> {
     figure(node).map(|(name, _)| name)
 }
 
-/// The name of an output column without AS, and whether a cast or a CASE around the expression has it, too: not one that is
-/// itself a cast's or a CASE's.
+/// Returns the name of an output column without AS, and whether an enclosing cast or CASE takes the
+/// name over. It does not if the name itself comes from a cast or a CASE.
 fn figure(node: &Node) -> Option<(String, bool)> {
     let own = |name: &str| Some((name.to_owned(), true));
     match node.node.as_ref()? {
@@ -210,7 +210,7 @@ fn figure(node: &Node) -> Option<(String, bool)> {
     }
 }
 
-/// The name of a query's first column, which is the name of the query in an expression, too.
+/// Returns the name of a query's first column. In an expression, the query has the same name.
 fn first_column(select: &protobuf::SelectStmt) -> Option<String> {
     if let Some(left) = &select.larg {
         return first_column(left);

@@ -1,4 +1,5 @@
-//! Row triggers: which of them a statement fires, and what their conditions and bodies mean.
+//! Row triggers: finds the triggers that a statement fires, and analyzes their conditions and
+//! bodies.
 
 use std::sync::Arc;
 
@@ -19,10 +20,11 @@ use crate::query::{ModifyQuery, reads_slots};
 use crate::types::{CastContext, cast_path};
 use crate::walk::each_node;
 
-/// PostgreSQL's number of `suppress_redundant_updates_trigger`.
+/// PostgreSQL's OID of `suppress_redundant_updates_trigger`.
 pub const SUPPRESS_REDUNDANT: Oid = Oid(1291);
 
-/// Variables of every function of triggers, with their types; the rows `new` and `old` are none of them.
+/// Variables of every trigger function, with their types. The rows `new` and `old` are not among
+/// them.
 const VARIABLES: [(&str, TypeOid); 11] = [
     ("tg_op", TypeOid::TEXT),
     ("tg_name", TypeOid::NAME),
@@ -37,14 +39,15 @@ const VARIABLES: [(&str, TypeOid); 11] = [
     ("found", TypeOid::BOOL),
 ];
 
-/// A change that a statement makes, and the columns that it gives values to (all, unless it is an UPDATE).
+/// A change that fires triggers. `values` has the columns that an UPDATE sets.
 pub(super) struct FiredBy<'s> {
     pub(super) event: TriggerEvent,
     pub(super) values: &'s [Option<Expr>],
 }
 
 impl Analyzer<'_> {
-    /// Finds the triggers that a statement fires, of its table or of the partitions: a partitioned table's own fire there.
+    /// Finds the triggers that a statement fires. For a partitioned table these are its partitions'
+    /// triggers, which include its own.
     pub(super) fn set_triggers(
         &mut self,
         query: &mut ModifyQuery,
@@ -70,7 +73,7 @@ impl Analyzer<'_> {
             };
             let mut fired: Vec<(TriggerEvent, Vec<Option<Expr>>)> =
                 changes.iter().map(|change| (change.event, own(change.values))).collect();
-            // A row that goes to another partition is deleted here and inserted there.
+            // A row that moves to another partition is deleted here and inserted there.
             for event in [TriggerEvent::Insert, TriggerEvent::Delete] {
                 if moves && fired.iter().all(|(known, _)| *known != event) {
                     fired.push((event, Vec::new()));
@@ -83,7 +86,8 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// The triggers that changes of a table fire; `generated` are the expressions of its generated columns.
+    /// Returns the triggers that changes of a table fire. `generated` has the expressions of its
+    /// generated columns.
     fn row_triggers(
         &mut self,
         relation: &Arc<Relation>,
@@ -138,7 +142,7 @@ impl Analyzer<'_> {
         event: TriggerEvent,
     ) -> Result<TriggerBody> {
         let catalog = self.context.catalog;
-        // A temporary table of this session is not asked when another one drops the function.
+        // Another session can drop the function although a temporary table of this session uses it.
         let missing = || {
             let name = &trigger.name;
             SqlError::new(
@@ -171,14 +175,14 @@ impl Analyzer<'_> {
         Ok(TriggerBody { function: shown, steps, variables })
     }
 
-    /// The values of [`VARIABLES`].
+    /// Returns the values of [`VARIABLES`].
     fn variables(&self, relation: &Relation, trigger: &Trigger, event: TriggerEvent) -> Vec<Datum> {
         let text = |text: &str| Datum::Text(text.into());
         let arguments = match trigger.arguments.as_slice() {
             [] => Datum::Null,
             given => {
                 let given: Vec<Datum> = given.iter().map(|argument| text(argument)).collect();
-                // Counted from 0.
+                // The array's subscripts start at 0.
                 Datum::vector(TypeOid::TEXT, given)
             }
         };
@@ -198,7 +202,7 @@ impl Analyzer<'_> {
         ]
     }
 
-    /// What an assignment means.
+    /// Analyzes an assignment.
     fn assignment(
         &mut self,
         relation: &Arc<Relation>,
@@ -207,7 +211,7 @@ impl Analyzer<'_> {
         expression: &str,
         text: &str,
     ) -> Result<StepKind> {
-        // What a record does not have is found out when the value is computed.
+        // A missing record field is reported when the value is computed.
         let no_field = |row: RowName, name: &str| {
             let message = format!("record \"{}\" has no field \"{name}\"", row.word());
             SqlError::new("42703", message).with_context(format!("PL/pgSQL assignment \"{text}\""))
@@ -226,7 +230,7 @@ impl Analyzer<'_> {
         Ok(StepKind::Assign { row, column, value, text: text.to_owned() })
     }
 
-    /// Converts a value as an assignment of PL/pgSQL does: through text, where no assignment could do it.
+    /// Converts a value as a PL/pgSQL assignment does: through text if there is no assignment cast.
     fn assign_variable(&mut self, value: Expr, (to, name): (ColumnType, &str)) -> Result<Expr> {
         let known = value.ty == TypeOid::UNKNOWN
             || value.ty == to.oid
@@ -250,7 +254,7 @@ impl Analyzer<'_> {
     }
 }
 
-/// Whether an UPDATE gives a value to a column, or to one that it is computed from.
+/// Returns whether an UPDATE sets a column, or a column that it is generated from.
 fn is_updated(
     column: usize,
     relation: &Relation,
@@ -261,14 +265,15 @@ fn is_updated(
     let Some((_, computed)) = generated.iter().find(|(number, _)| *number == column) else {
         return given(column);
     };
-    // A trigger before the change may give a value to what it is computed from.
+    // A BEFORE trigger may set a column that the generated column reads.
     let is_before = |trigger: &Trigger| trigger.update && trigger.time == TriggerTime::Before;
     let mut found = relation.triggers.iter().any(is_before);
     reads_slots(computed, &mut |slot| found |= given(slot));
     found
 }
 
-/// Analyzes an expression of a function's body over the rows before and after a change, and variables behind them.
+/// Analyzes an expression of a function's body. It reads the rows before and after a change, then
+/// the variables.
 fn over_rows(
     text: &str,
     relation: &Arc<Relation>,
@@ -303,7 +308,7 @@ fn over_rows_here(
     })
 }
 
-/// A stored WHEN condition, over the rows before and after the change.
+/// Analyzes a stored WHEN condition, over the rows before and after the change.
 pub(crate) fn condition(
     text: &str,
     relation: &Arc<Relation>,
@@ -312,7 +317,8 @@ pub(crate) fn condition(
     Form::when(relation).read_stored(text, context)
 }
 
-/// The rows that an expression names, each with the field that it names of it; without one, the row is meant as a whole.
+/// Returns the rows that an expression names, each with the named field; `None` stands for the
+/// whole row.
 fn fields_read(text: &str) -> Result<Vec<(RowName, Option<String>)>> {
     let mut found = Vec::new();
     each_node(text, |node| {
@@ -328,10 +334,11 @@ fn fields_read(text: &str) -> Result<Vec<(RowName, Option<String>)>> {
     Ok(found)
 }
 
-/// Positions of the columns that a WHEN condition reads, ascending; whole rows are not told by column.
+/// Returns the positions of the columns that a WHEN condition reads, ascending. Whole-row
+/// references are ignored.
 ///
 /// # Errors
-/// Those of the grammar.
+/// The errors of the parser.
 pub fn condition_columns(text: &str, relation: &Relation) -> Result<Vec<usize>> {
     let read = fields_read(text)?.into_iter().filter_map(|(_, field)| field);
     let mut columns: Vec<usize> =
@@ -341,11 +348,11 @@ pub fn condition_columns(text: &str, relation: &Relation) -> Result<Vec<usize>> 
     Ok(columns)
 }
 
-/// Refuses a trigger that could not be fired as it is said to be; returns its condition as it is stored.
+/// Checks that a trigger could be fired as declared; returns its condition as text to store.
 ///
 /// # Errors
-/// `42P17`, `0A000` as PostgreSQL has them for WHEN conditions; analysis's; `0A000` for literals that depend on the
-/// session's settings.
+/// `42P17` and `0A000`, as in PostgreSQL, for WHEN conditions; the errors of the analysis; `0A000`
+/// for literals that depend on the session's settings.
 pub fn check_trigger(
     trigger: &Trigger,
     relation: &Arc<Relation>,
@@ -403,16 +410,17 @@ pub fn check_trigger(
         }
     })?;
     if asks_depth {
-        // Foreign keys' own changes would have to count.
+        // The internal changes of foreign keys would have to count.
         return Err(SqlError::unsupported("pg_trigger_depth() in a trigger's WHEN condition"));
     }
     Form::when(relation).define(text, context).map(Some)
 }
 
-/// Whether a stored trigger can be fired: its function is one for triggers, and what it says can be read.
+/// Checks that a stored trigger can be fired: its function is a trigger function, and its condition
+/// can be analyzed.
 ///
 /// # Errors
-/// What is wrong with it.
+/// An error that describes the fault.
 pub fn check_stored_trigger(
     trigger: &Trigger,
     relation: &Arc<Relation>,
@@ -442,17 +450,18 @@ pub fn check_stored_trigger(
     }
 }
 
-/// A WHEN condition for whoever shows it: over a relation that has the columns of both rows, first those of the row before.
+/// Analyzes a WHEN condition for display, over a relation with the columns of both rows, first the
+/// old row's. Returns `None` if it cannot be shown.
 pub(crate) fn shown_condition(
     text: &str,
     relation: &Arc<Relation>,
     context: &AnalyzeContext<'_>,
 ) -> Result<Option<Expr>> {
     if fields_read(text)?.iter().any(|(_, field)| field.is_none()) {
-        // Whole rows are taken apart.
+        // Whole rows have been expanded into their columns.
         return Ok(None);
     }
     let expr = condition(text, relation, context)?;
-    // A constant that stands alone has nothing to be shown over.
+    // A constant alone reads no relation over which it could be shown.
     Ok((!matches!(expr.kind, ExprKind::Const(_))).then_some(expr))
 }

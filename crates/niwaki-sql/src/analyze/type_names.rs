@@ -1,4 +1,4 @@
-//! Which type a type name means.
+//! Type names: resolves them, and formats types for messages.
 
 use niwaki_catalog::Oid;
 use niwaki_types::{ColumnType, TypeOid};
@@ -13,26 +13,26 @@ use crate::types::{
 };
 
 impl Analyzer<'_> {
-    /// The name of a type without modifier, as messages show it.
+    /// Returns the name of a type without modifier, as shown in messages.
     pub(super) fn format_oid(&self, oid: TypeOid) -> String {
         let shown = self.context.text.types.shown(oid).or_else(|| self.row_type(oid));
         shown.unwrap_or_else(|| format_oid(oid))
     }
 
-    /// The name of the type of a relation's rows.
+    /// Returns the name of a relation's row type.
     fn row_type(&self, oid: TypeOid) -> Option<String> {
         let number = oid.user_number().filter(|_| oid.is_composite())?;
         let relation = self.context.catalog.relation(Oid(number))?;
         Some(self.context.catalog.shown_relation(self.context.path, relation))
     }
 
-    /// The name of a type with its modifier, as messages show it.
+    /// Returns the name of a type with its modifier, as shown in messages.
     pub(super) fn format_column_type(&self, column: ColumnType) -> String {
         let shown = self.context.text.types.shown(column.declared());
         shown.unwrap_or_else(|| format_type(column))
     }
 
-    /// The type that a type name means.
+    /// Resolves a type name.
     pub(super) fn type_name(&self, name: &protobuf::TypeName) -> Result<ColumnType> {
         let names = names_of(&name.names);
         let location = name.location;
@@ -50,7 +50,7 @@ impl Analyzer<'_> {
             self.error("42704", format!("type \"{shown}\" does not exist"), location)
         };
         let own = self.user_type(location, schema, base);
-        // PostgreSQL's own types come first, as long as the search path does not say otherwise.
+        // Built-in types take precedence, unless the search path says otherwise.
         let builtin = match schema {
             None | Some("pg_catalog") => type_by_name(base),
             Some(_) => None,

@@ -1,4 +1,4 @@
-//! Which views can be written through: a row of theirs is a row of one table.
+//! Updatable views: those whose rows are rows of one table.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use pg_query::protobuf;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{Body, Distinct, ItemKind, Query};
 
-/// The rows of a view that are rows of one relation.
+/// The base relation of an updatable view.
 pub(super) struct Base<'q> {
     /// The relation that the view selects from.
     pub(super) relation: &'q Arc<Relation>,
     /// The query of the relation, if it is a view itself.
     pub(super) query: Option<&'q Query>,
-    /// First slot of its columns.
+    /// First slot of the relation's columns.
     pub(super) start: usize,
-    /// The view's columns over its row.
+    /// The view's columns, as expressions over the relation's row.
     pub(super) targets: &'q [Expr],
-    /// What holds for the view's rows.
+    /// The view's WHERE conditions.
     pub(super) conditions: &'q [Expr],
 }
 
 impl Base<'_> {
-    /// The column of the base relation that a column of the view shows unchanged.
+    /// Returns the base relation's column that a view column shows unchanged.
     pub(super) fn column(&self, number: usize) -> Option<usize> {
         let ExprKind::Slot { depth: 0, slot } = self.targets.get(number)?.kind else { return None };
         let column = slot.checked_sub(self.start)?;
@@ -33,10 +33,10 @@ impl Base<'_> {
     }
 }
 
-/// The one relation whose rows a view's are. `select` is the view's query as it was written.
+/// Returns the base relation of a view. `select` is the view's query as written.
 ///
 /// # Errors
-/// Why there is none, in PostgreSQL's words.
+/// The reason why there is no base relation, in PostgreSQL's words.
 pub(super) fn base<'q>(
     select: &protobuf::SelectStmt,
     query: &'q Query,
@@ -92,7 +92,8 @@ pub(super) fn base<'q>(
     })
 }
 
-/// Why rows cannot be written through a view, in PostgreSQL's words; `None` where they can, if only some columns.
+/// Returns the reason why a view is not updatable, in PostgreSQL's words. Returns `None` if at
+/// least some columns are updatable.
 pub(super) fn not_updatable(select: &protobuf::SelectStmt, query: &Query) -> Option<&'static str> {
     match base(select, query) {
         Err(reason) => Some(reason),

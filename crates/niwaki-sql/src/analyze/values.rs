@@ -1,4 +1,4 @@
-//! VALUES.
+//! Analysis of VALUES.
 
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::{NodeEnum, protobuf};

@@ -1,7 +1,8 @@
-//! Views of users: their text read with the meanings that its names had when the view was created.
+//! Users' views: analyzes their text with the meanings that its names had at CREATE VIEW.
 //!
-//! A view is created by analyzing its text once while what each name means is noted ([`Names::Noted`]), and is read by
-//! analyzing the text again with these meanings given ([`Names::Given`]). The result is a query among the FROM items.
+//! At creation, the text is analyzed once while the meaning of each name is noted
+//! ([`Names::Noted`]). A reader analyzes the text again with these meanings ([`Names::Given`]). The
+//! result is a query among the FROM items.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -27,51 +28,52 @@ use crate::query::{
 };
 use crate::statement::Statement;
 
-/// How names of relations, types and other objects get their meanings.
+/// The rule for resolving names of relations, types and other objects.
 #[derive(Default)]
 pub(super) enum Names<'a> {
-    /// By the search path.
+    /// The search path resolves names.
     #[default]
     ByPath,
-    /// By the search path; what they mean is noted.
+    /// The search path resolves names, and the meanings are noted.
     Noted(RefCell<Noted>),
-    /// As noted when the view was created.
+    /// Names mean what was noted when the view was created.
     Given(&'a ViewDefinition),
-    /// By the search path; what is to be stored in their places is noted.
+    /// The search path resolves names, and the numbers to store in their place are noted.
     Numbering(RefCell<Vec<(usize, Number)>>),
-    /// Those of users' objects are numbers.
+    /// Names of users' objects are numbers.
     Numbered,
 }
 
-/// What was noted while the text of a view was analyzed.
+/// The notes taken while a view's text is analyzed.
 #[derive(Default)]
 pub(super) struct Noted {
     names: Vec<BoundName>,
-    /// Unique indexes whose columns determine others that are not grouped by.
+    /// Unique indexes whose columns functionally determine ungrouped columns.
     keys: Vec<Oid>,
 }
 
-/// A view that is to be created.
+/// A view to be created.
 #[derive(Debug)]
 pub struct NewView {
-    /// Its columns.
+    /// The columns of the view.
     pub columns: Vec<ColumnInfo>,
-    /// What is stored of it.
+    /// The stored definition.
     pub definition: ViewDefinition,
-    /// The relations that its text names.
+    /// The relations that the view's text names.
     pub relations: Vec<Arc<Relation>>,
-    /// Why rows cannot be written through it, in PostgreSQL's words.
+    /// The reason why the view is not updatable, in PostgreSQL's words.
     pub not_updatable: Option<&'static str>,
 }
 
-/// What a view asks for, its names resolved.
+/// The query of a view, with its names resolved.
 pub(crate) struct ViewQuery {
     pub(crate) query: Query,
     /// WITH queries of the view, and of views that it reads.
     pub(crate) shared: Vec<SharedQuery>,
 }
 
-/// Analyzes the query of a view that is to be created, materialized or not. `source` is the text of the statement.
+/// Analyzes the query of a view to be created, materialized or not. `source` is the text of the
+/// statement.
 ///
 /// # Errors
 /// As [`super::analyze`]; `0A000` for changes of data in WITH.
@@ -94,7 +96,8 @@ fn new_view(
     if select.into_clause.is_some() {
         return Err(SqlError::new("0A000", "views must not contain SELECT INTO"));
     }
-    // First as it stands in the statement, so that errors have its positions.
+    // First analyze the query in the statement's text, so that errors have the statement's
+    // positions.
     let given = Analyzer::new(context, source, Vec::new()).nested_query(select, None)?;
     for column in &given.columns {
         let kind = column.column_type.oid;
@@ -163,7 +166,7 @@ fn new_view(
     });
     let relations = relations.collect();
     let settings = settings_of(context);
-    // So that whoever reads the view can have them.
+    // Every reader of the view must be able to use these settings.
     text_settings(&TextSettings::default(), &settings)?;
     let definition =
         ViewDefinition { text: text.clone(), names, sources: sources.found, types, settings };
@@ -171,10 +174,10 @@ fn new_view(
     Ok(NewView { columns: query.columns, definition, relations, not_updatable })
 }
 
-/// Analyzes a stored view, to show it or to see whether it can still be read.
+/// Analyzes a stored view, to show it or to check that it is still valid.
 ///
 /// # Errors
-/// As [`super::analyze`]; none of them can happen as long as what the view reads is there.
+/// As [`super::analyze`]; none can happen as long as the objects that the view reads exist.
 pub(crate) fn view_query(relation: &Relation, context: &AnalyzeContext<'_>) -> Result<ViewQuery> {
     let Some(definition) = &relation.query else {
         return Err(SqlError::internal("a relation that is no view of a user"));
@@ -186,7 +189,7 @@ pub(crate) fn view_query(relation: &Relation, context: &AnalyzeContext<'_>) -> R
     })
 }
 
-/// Plans the query of a stored view, whose rows a materialized view has.
+/// Plans the query of a stored view, to fill a materialized view.
 ///
 /// # Errors
 /// As [`check_view`].
@@ -207,17 +210,18 @@ pub fn analyze_view_rows(relation: &Relation, context: &AnalyzeContext<'_>) -> R
     })
 }
 
-/// Whether a stored view can still be read, has the columns that its definition says, and reads no others than these.
+/// Checks that a stored view is valid. It must have the columns of its definition, and read only
+/// the columns listed there.
 ///
 /// # Errors
-/// What is wrong with it.
+/// An error that describes the fault.
 pub fn check_view(relation: &Relation, context: &AnalyzeContext<'_>) -> Result<()> {
     let Some(definition) = &relation.query else {
         return Err(SqlError::internal("a relation that is no view of a user"));
     };
     let mut analyzer = Analyzer::new(context, "", Vec::new());
     let query = analyzer.view_rows(relation, definition)?;
-    // All are within its own range; those of views inside it are in smaller ones.
+    // The view's own range has all queries; the ranges of inner views are smaller.
     analyzer.shared_of_views.pop();
     for source in analyzer.sources_of(&query).found {
         let known = definition.columns_of(source.relation);
@@ -233,7 +237,7 @@ pub fn check_view(relation: &Relation, context: &AnalyzeContext<'_>) -> Result<(
     Ok(())
 }
 
-/// Refuses what could not be shown: a recursive query that stands where it is named, since it reads rows around its WITH.
+/// Refuses a view with a correlated recursive WITH query, which could not be shown.
 fn refuse_inner_recursion(query: &Query, shared: &[SharedQuery]) -> Result<()> {
     let inside = |shared: &SharedQuery| match &shared.query.body {
         Body::Set(set) => set.left.query.has_recursion() || set.right.query.has_recursion(),
@@ -246,7 +250,7 @@ fn refuse_inner_recursion(query: &Query, shared: &[SharedQuery]) -> Result<()> {
     Ok(())
 }
 
-/// Why rows cannot be written through a stored view, in PostgreSQL's words.
+/// Returns the reason why a stored view is not updatable, in PostgreSQL's words.
 ///
 /// # Errors
 /// As [`check_view`].
@@ -262,7 +266,7 @@ pub fn view_not_updatable(
 }
 
 impl Analyzer<'_> {
-    /// The rows of a user's view as a query; its columns are the view's.
+    /// Returns the rows of a user's view as a query. The query's columns are the view's.
     pub(super) fn view_rows(
         &mut self,
         relation: &Relation,
@@ -300,7 +304,7 @@ impl Analyzer<'_> {
         self.shared_of_views = std::mem::take(&mut inner.shared_of_views);
         self.shared_of_views.push(first..self.shared.len());
         self.relations = std::mem::take(&mut inner.relations);
-        // Positions in the view's text say nothing to who asks.
+        // Positions in the view's text mean nothing to the caller.
         let mut query = query.map_err(|mut error| {
             error.position = None;
             error
@@ -324,7 +328,8 @@ impl Analyzer<'_> {
         Ok(query)
     }
 
-    /// What a query reads, with its WITH queries. Those of views that it reads are theirs.
+    /// Returns the columns that a query and its WITH queries read. The WITH queries of inner views
+    /// do not count.
     fn sources_of(&self, query: &Query) -> Sources {
         let mut sources = Sources::default();
         sources.query(query);
@@ -336,23 +341,23 @@ impl Analyzer<'_> {
         sources
     }
 
-    /// Whether what is analyzed is the text of a view, new or stored.
+    /// Returns whether the text is a view's, stored or to be stored.
     pub(super) fn is_of_view(&self) -> bool {
         matches!(self.names, Names::Noted(_) | Names::Given(_))
     }
 
-    /// Whether the text is that of a view, whose names have their meanings.
+    /// Returns whether the text is a stored view's, whose names have given meanings.
     pub(super) fn reads_view(&self) -> bool {
         matches!(self.names, Names::Given(_))
     }
 
-    /// Analyzes the query that the whole source text is.
+    /// Analyzes the whole source text as one query.
     fn whole_text(&mut self) -> Result<Query> {
         let statements = crate::parse::parse(self.source)?;
         self.nested_query(the_select(&statements)?, None)
     }
 
-    /// The meaning of a name at a place of the text, where it is given.
+    /// Returns the given meaning of a name at a location of the text.
     pub(super) fn meaning(&self, location: i32) -> Option<&Meaning> {
         let Names::Given(definition) = &self.names else { return None };
         definition.meaning_at(u32::try_from(location).ok()?)
@@ -366,7 +371,7 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// The relation that a name in the text of a view means, and the names that its columns have there.
+    /// Returns the relation that a name in a view's text means, and the names of its columns there.
     pub(super) fn given_relation(
         &self,
         location: i32,
@@ -381,7 +386,7 @@ impl Analyzer<'_> {
         Ok(Some((Arc::clone(relation), columns.clone())))
     }
 
-    /// Notes that a name means a relation, which the newest item is of.
+    /// Notes that a name means a relation, which is the newest item.
     pub(super) fn note_name(&self, location: i32, relation: Oid) -> Result<()> {
         let item = self.scopes.last().and_then(|scope| scope.items.last());
         let columns = item.iter().flat_map(|item| &item.columns);
@@ -390,8 +395,8 @@ impl Analyzer<'_> {
         self.note(location, || Meaning::Relation(relation, names.collect()))
     }
 
-    /// Gives the newest item's columns the names that the text of a view has for them, and hides all others. Those that
-    /// were dropped since are not hidden: the text reads none of them, but an alias may count them.
+    /// Gives the newest item's columns the names in the view's text, and hides all others. Columns
+    /// dropped since then stay visible: the text reads none of them, but an alias may count them.
     pub(super) fn freeze_names(&mut self, names: &[String]) -> Result<()> {
         if let Some(item) = self.scope()?.items.last_mut() {
             let mut names = names.iter();
@@ -408,7 +413,7 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// The user's type that a name means.
+    /// Returns the user's type that a name means.
     pub(super) fn user_type(
         &self,
         location: i32,
@@ -430,14 +435,14 @@ impl Analyzer<'_> {
         found.map(|found| found.column_type())
     }
 
-    /// Notes which user's type a name means.
+    /// Notes the user's type that a name means.
     pub(super) fn note_type(&self, location: i32, oid: TypeOid) -> Result<()> {
         let Some(number) = oid.user_number() else { return Ok(()) };
         self.note_number(location, Number::Name(oid.0))?;
         self.note(location, || Meaning::Type(Oid(number)))
     }
 
-    /// Reads a literal that names an object, or a label of an enum.
+    /// Parses a literal that names an object or an enum label.
     pub(super) fn naming_literal(&self, text: &str, to: TypeOid, location: i32) -> Result<Datum> {
         if let Some(Meaning::Object(number)) = self.meaning(location) {
             return Ok(Datum::Oid(*number));
@@ -452,7 +457,7 @@ impl Analyzer<'_> {
         Ok(value)
     }
 
-    /// Notes that the columns of a unique index determine others.
+    /// Notes that the columns of a unique index functionally determine other columns.
     pub(super) fn note_key(&self, index: Oid) {
         if let Names::Noted(noted) = &self.names {
             noted.borrow_mut().keys.push(index);
@@ -483,7 +488,7 @@ const STYLES: [(&str, IntervalStyle); 4] = [
     ("iso_8601", IntervalStyle::Iso8601),
 ];
 
-/// The word of a value, of the first one if it has none.
+/// Returns the word of a value; the first word if the value has none.
 fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> String {
     let found = words.iter().find(|(_, known)| known == value).or(words.first());
     found.map_or("", |(word, _)| *word).to_owned()
@@ -503,7 +508,7 @@ fn settings_of(context: &AnalyzeContext<'_>) -> LiteralSettings {
     }
 }
 
-/// The session's settings, those for literals as stored.
+/// Returns the session's settings, with the stored settings for literals.
 fn text_settings(session: &TextSettings, stored: &LiteralSettings) -> Result<TextSettings> {
     let mut text = session.clone();
     if *text.time_zone != *stored.time_zone {
@@ -514,15 +519,15 @@ fn text_settings(session: &TextSettings, stored: &LiteralSettings) -> Result<Tex
     Ok(text)
 }
 
-/// Which columns of which relations a query reads.
+/// The relations and columns that a query reads.
 #[derive(Default)]
 struct Sources {
-    /// In the order of the relations' numbers.
+    /// Sorted by the relations' OIDs.
     found: Vec<ViewSource>,
 }
 
 impl Sources {
-    /// A relation that is read, or is needed in another way.
+    /// Adds a relation that is read or otherwise needed.
     fn whole(&mut self, relation: Oid) {
         let at = self.found.partition_point(|source| source.relation < relation);
         if self.found.get(at).is_none_or(|source| source.relation != relation) {
@@ -540,7 +545,8 @@ impl Sources {
         }
     }
 
-    /// A query, with all that is nested in it. Views that it reads are sources, and not entered.
+    /// Adds a query with everything nested in it. Views that it reads are added as relations,
+    /// without their queries.
     fn query(&mut self, query: &Query) {
         match &query.body {
             Body::Select(select) => self.select(select),
@@ -553,7 +559,7 @@ impl Sources {
         query.for_each_expr(&mut |expr| self.nested(expr));
     }
 
-    /// Queries nested in an expression.
+    /// Adds the queries nested in an expression.
     fn nested(&mut self, expr: &Expr) {
         if let ExprKind::SubQuery(sub) = &expr.kind
             && let Nested::Query(query) = &sub.query
@@ -568,7 +574,7 @@ impl Sources {
         let mut reads = |expr: &Expr| reads_slots(expr, &mut |slot| read.push(slot));
         select.from.for_each_expr(&mut reads);
         match &select.grouping {
-            // What stands above it reads groups.
+            // Expressions above the grouping read groups.
             Some(grouping) => {
                 grouping.groups.iter().for_each(&mut reads);
                 for call in &grouping.calls {

@@ -1,4 +1,4 @@
-//! Window functions: WINDOW and OVER clauses, and the calls over them.
+//! Window functions: analyzes WINDOW and OVER clauses, and the calls over them.
 
 use niwaki_types::TypeOid;
 use pg_query::{Node, NodeEnum, protobuf};
@@ -15,7 +15,7 @@ use crate::plan::{
 use crate::query::expr_outer_slots;
 use crate::types::{CastContext, cast_path};
 
-/// What [`protobuf::WindowDef::frame_options`] is made of.
+/// Bits of [`protobuf::WindowDef::frame_options`].
 mod options {
     pub(super) const ROWS: i32 = 0x0_0004;
     pub(super) const GROUPS: i32 = 0x0_0008;
@@ -28,20 +28,21 @@ mod options {
     pub(super) const EXCLUDE_CURRENT_ROW: i32 = 0x0_8000;
     pub(super) const EXCLUDE_GROUP: i32 = 0x1_0000;
     pub(super) const EXCLUDE_TIES: i32 = 0x2_0000;
-    /// RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW, unless that is written, which another bit tells.
+    /// RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW by default. If the statement spells it
+    /// out, another bit is set, too.
     pub(super) const DEFAULTS: i32 = 0x0_0422;
 }
 
-/// A window that WINDOW has given a name.
+/// A window named by the WINDOW clause.
 pub(super) struct NamedWindow {
     name: String,
     window: Window,
-    /// Nothing was said of its frame.
+    /// True if the definition has no frame clause.
     frame_is_default: bool,
 }
 
 impl Analyzer<'_> {
-    /// The WINDOW clause.
+    /// Analyzes the WINDOW clause.
     pub(super) fn window_clause(&mut self, nodes: &[Node]) -> Result<()> {
         for node in nodes {
             let Some(NodeEnum::WindowDef(definition)) = &node.node else { continue };
@@ -63,7 +64,7 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// The window of an OVER clause, by its number.
+    /// Returns the number of the window of an OVER clause.
     fn over(&mut self, definition: &protobuf::WindowDef) -> Result<usize> {
         let window = if definition.name.is_empty() {
             self.window_definition(definition)?
@@ -121,7 +122,7 @@ impl Analyzer<'_> {
                 let message =
                     format!("cannot copy window \"{name}\" because it has a frame clause");
                 let error = self.error("42P20", message, location);
-                // OVER (name) copies; OVER name would not.
+                // OVER (name) copies the window; OVER name would not.
                 let bare = definition.name.is_empty() && !has_order && frame_is_default(definition);
                 return Err(match bare {
                     true => error.with_hint("Omit the parentheses in this OVER clause."),
@@ -276,7 +277,8 @@ impl Analyzer<'_> {
         }
     }
 
-    /// The type of a distance from values of type `of`, where `given` is what there is.
+    /// Returns the offset type for values of type `of`. `given` is the type of the offset
+    /// expression.
     fn distance_type(&self, of: TypeOid, given: TypeOid, location: i32) -> Result<TypeOid> {
         let of = if of == TypeOid::UNKNOWN { TypeOid::TEXT } else { of };
         let candidates = distance_types(of);
@@ -322,7 +324,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// Refuses a call with OVER where there can be none.
+    /// Refuses a call with OVER where window functions are not allowed.
     pub(super) fn check_window_place(&mut self, location: i32) -> Result<()> {
         let scope = self.scope()?;
         let (place, within) = (scope.place, scope.within);
@@ -340,7 +342,7 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// A call of a function that is there for windows only, its arguments converted.
+    /// Builds the call of a pure window function, with converted arguments.
     pub(super) fn window_function(
         &mut self,
         call: &protobuf::FuncCall,
@@ -370,7 +372,7 @@ impl Analyzer<'_> {
         self.window_call(window, WindowBody::Function(function, arguments), result, location)
     }
 
-    /// An aggregate over a window.
+    /// Builds an aggregate over a window.
     pub(super) fn window_aggregate(
         &mut self,
         definition: &protobuf::WindowDef,
@@ -398,7 +400,7 @@ impl Analyzer<'_> {
         location: i32,
     ) -> Result<Expr> {
         let calls = &mut self.scope()?.windowing.calls;
-        // The same call in ORDER BY or DISTINCT ON is the one of the target list.
+        // Equal calls in ORDER BY or DISTINCT ON share the one of the target list.
         let known = calls.iter().position(|c| c.window == window && is_same(&c.body, &body));
         let number = known.unwrap_or(calls.len());
         if known.is_none() {
@@ -412,7 +414,7 @@ fn frame_is_default(definition: &protobuf::WindowDef) -> bool {
     definition.frame_options == options::DEFAULTS
 }
 
-/// The types of distances that PostgreSQL knows for values of a type.
+/// Returns the offset types that PostgreSQL supports for values of a type.
 fn distance_types(of: TypeOid) -> &'static [TypeOid] {
     use TypeOid as T;
     match of {
@@ -428,7 +430,7 @@ fn distance_types(of: TypeOid) -> &'static [TypeOid] {
     }
 }
 
-/// Whether two calls over one window have the same result.
+/// Returns whether two calls over one window have the same result.
 fn is_same(one: &WindowBody, other: &WindowBody) -> bool {
     match (one, other) {
         (WindowBody::Function(f, a), WindowBody::Function(g, b)) => {

@@ -1,8 +1,9 @@
-//! WITH: queries that have names.
+//! WITH: common table expressions.
 //!
-//! Those of WITH RECURSIVE may name one another in any order, so each is analyzed when it is named first. One that is
-//! named while it is being analyzed names itself, or goes in a circle with others, which is refused. Where the name
-//! stands is known from [`Analyzer::contexts`]: the parts of the query around it in which it must not stand.
+//! The queries of WITH RECURSIVE may name one another in any order, so each is analyzed when it is
+//! first named. A query that is named while it is being analyzed names itself, or is part of a
+//! cycle. Cycles are refused. [`Analyzer::contexts`] has the enclosing query parts in which a query
+//! must not name itself.
 
 use std::sync::Arc;
 
@@ -18,55 +19,56 @@ use crate::error::{Result, SqlError};
 use crate::expr::ExprKind;
 use crate::query::{Body, ItemKind, ModifyQuery, Query, SharedQuery, count_named};
 
-/// A WITH query that can be named.
+/// A visible WITH query.
 pub(super) struct Cte {
     pub(super) name: String,
-    /// Its number among the statement's.
+    /// Number of the query among the statement's WITH queries.
     number: usize,
     columns: Vec<ColumnInfo>,
     state: CteState,
-    /// Where those of its WITH begin and end among all that can be named.
+    /// Range of the queries of the same WITH clause among all visible queries.
     list: (usize, usize),
-    /// How many levels are around its WITH.
+    /// Number of query levels around the WITH clause.
     level: usize,
 }
 
 enum CteState {
     Known,
-    /// It reads rows of queries around its WITH: it is computed where it is named, for each of them.
+    /// The query reads rows of queries around its WITH clause. It is computed where it is named,
+    /// for each of these rows.
     Dependent {
         query: Query,
         named: bool,
     },
-    /// It changes data and returns nothing.
+    /// The query changes data and returns nothing.
     Silent,
-    /// Not analyzed yet, since nobody has named it.
+    /// Not analyzed yet, since no query has named it.
     Pending(Arc<protobuf::CommonTableExpr>),
-    /// It is being analyzed.
+    /// The query is being analyzed.
     Begun,
 }
 
 /// A query of WITH RECURSIVE that is being analyzed.
 pub(super) struct Recursion {
-    /// Its place among the queries that can be named, and the list it belongs to.
+    /// Index of the query among the visible queries. `list` identifies its WITH clause.
     cte: usize,
     list: usize,
     form: Form,
     location: i32,
-    /// How often it names itself.
+    /// Number of references of the query to itself.
     references: usize,
-    /// How many contexts are around it.
+    /// Number of contexts around the query.
     contexts: usize,
 }
 
-/// A part of a query in which queries that are being analyzed must not name themselves.
+/// A query part in which recursive queries must not name themselves.
 pub(super) struct Context {
     part: &'static str,
-    /// It matters to this query only, by its place.
+    /// The only query that the context applies to, by its index; `None` for all.
     of: Option<usize>,
 }
 
-/// What kind of statement a query of WITH RECURSIVE is.
+/// The statement kind of a WITH RECURSIVE query.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Union,
@@ -77,9 +79,9 @@ enum Form {
 }
 
 impl Analyzer<'_> {
-    /// Makes the queries of WITH known to what comes behind.
+    /// Makes the queries of a WITH clause visible to the rest of the statement.
     pub(super) fn with_clause(&mut self, with: &protobuf::WithClause) -> Result<()> {
-        // Changes of data are allowed where nothing is around.
+        // Data changes are allowed only at the top level.
         let outermost = self.scopes.is_empty() && self.nested == 0;
         let (first, level) = (self.ctes.len(), self.scopes.len());
         let list: Vec<&protobuf::CommonTableExpr> = with
@@ -144,7 +146,7 @@ impl Analyzer<'_> {
         self.shared.len() - 1
     }
 
-    /// Does something where only so many of the levels around can be seen.
+    /// Runs `what` while only the outer `level` query levels are visible.
     fn at_level<T>(
         &mut self,
         level: usize,
@@ -158,7 +160,8 @@ impl Analyzer<'_> {
         result
     }
 
-    /// Keeps an analyzed query: its rows for the whole statement, unless they depend on those of a query around it.
+    /// Stores an analyzed query. Its rows are computed once for the whole statement, unless it is
+    /// correlated.
     fn share(&mut self, number: usize, query: Query) -> CteState {
         if query.is_correlated() {
             return CteState::Dependent { query, named: false };
@@ -196,7 +199,7 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// Analyzes what stands in the brackets of the query with this number. `at`: the place of one of WITH RECURSIVE.
+    /// Analyzes the query in the parentheses. `at` is the index of a WITH RECURSIVE query.
     fn with_query(
         &mut self,
         cte: &protobuf::CommonTableExpr,
@@ -253,7 +256,7 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// A UNION that may name itself on its right side.
+    /// Analyzes a UNION that may name itself in its right side.
     fn recursive_query(
         &mut self,
         cte: &protobuf::CommonTableExpr,
@@ -282,7 +285,7 @@ impl Analyzer<'_> {
         };
         let left =
             self.within_own("its non-recursive term", at, |this| this.set_side(left, true))?;
-        // What the first term has is what the second one sees.
+        // The recursive term sees the columns of the non-recursive term.
         let mut columns = left.columns.clone();
         for column in &mut columns {
             (column.table, column.attribute) = (0, 0);
@@ -347,7 +350,7 @@ impl Analyzer<'_> {
         Ok(Query { body, columns: infos, order: Vec::new(), limit: None, offset: None })
     }
 
-    /// Does something inside a part of a query in which no query that is being analyzed may name itself.
+    /// Runs `what` inside a query part in which no recursive query may name itself.
     pub(super) fn within<T>(
         &mut self,
         context: &'static str,
@@ -359,7 +362,7 @@ impl Analyzer<'_> {
         result
     }
 
-    /// The same for one query only, by its place.
+    /// Does the same for a single query, given by its index.
     fn within_own<T>(
         &mut self,
         context: &'static str,
@@ -372,7 +375,7 @@ impl Analyzer<'_> {
         result
     }
 
-    /// What a name means as a FROM item, if it is that of a WITH query.
+    /// Resolves a FROM item's name as a WITH query, if there is one.
     pub(super) fn named_query(
         &mut self,
         name: &str,
@@ -385,7 +388,7 @@ impl Analyzer<'_> {
         let number = cte.number;
         match &mut cte.state {
             CteState::Dependent { query, named } => {
-                // Its rows would have to be kept for each row around it.
+                // Such a query's rows would have to be kept for each enclosing row.
                 let once = query.is_volatile() || query.locks_rows() || query.has_recursion();
                 let again = std::mem::replace(named, true);
                 if again && once {
@@ -420,7 +423,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// Counts a query's naming of itself, and refuses it where it has no meaning.
+    /// Counts a query's reference to itself, and refuses invalid references.
     fn refuse_misplaced(&mut self, at: usize, location: i32) -> Result<()> {
         let name = self.ctes[at].name.clone();
         let refused = |this: &Self, sqlstate, message: String, location| {
@@ -465,7 +468,8 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// Adds that a query of this name is there, but cannot be named where it was, to what is said of an unknown table.
+    /// Adds a hint to the error for an unknown table, if a WITH query of that name exists but is
+    /// not visible.
     pub(super) fn hint_at_with(&self, name: &str, error: SqlError) -> SqlError {
         if error.sqlstate != "42P01" || !self.unseen.iter().any(|unseen| unseen == name) {
             return error;
@@ -490,8 +494,8 @@ fn form_of(cte: &protobuf::CommonTableExpr) -> Form {
     }
 }
 
-/// Whether a query is a UNION that has its own name among the FROM items of its sides, the one place where that may
-/// be allowed. What the name means is not looked at.
+/// Returns whether a query is a UNION with its own name among the FROM items of its sides. A
+/// reference to itself is allowed only there. The name is not resolved.
 fn names_itself(cte: &protobuf::CommonTableExpr, select: &protobuf::SelectStmt) -> bool {
     form_of(cte) == Form::Union && in_from(&cte.ctename, select)
 }

@@ -1,4 +1,4 @@
-//! INSERT, UPDATE and DELETE through a view: what they do to the table whose rows the view shows.
+//! INSERT, UPDATE and DELETE through a view: rewrites them into changes of the base table.
 
 use std::sync::Arc;
 
@@ -20,57 +20,58 @@ use crate::query::{
 };
 use crate::store::TableLock;
 
-/// What a statement changes: a table, and the view through which it does so.
+/// The target of a change: a table, and the view through which the statement changes it.
 #[derive(Clone)]
 pub(super) struct WriteTarget {
     pub(super) table: Arc<Relation>,
     pub(super) view: Option<Arc<WrittenView>>,
 }
 
-/// A view through which rows of a table are written. Expressions are over the table's row, from slot 0 on.
+/// A view through which a table is changed. Its expressions are over the table's row, from slot 0
+/// on.
 pub(super) struct WrittenView {
     relation: Arc<Relation>,
     columns: Vec<WrittenColumn>,
-    /// What holds for the view's rows.
+    /// The WHERE conditions of the view.
     pub(super) conditions: Vec<Expr>,
-    /// What must hold for new rows, with the names of the views that say so; those of the innermost view first.
+    /// The check options for new rows: view name and condition, the innermost view first.
     pub(super) checks: Vec<(String, Expr)>,
 }
 
-/// One column of a view.
+/// A column of a view.
 #[derive(Clone)]
 struct WrittenColumn {
     value: Expr,
     target: ColumnTarget,
 }
 
-/// What is written when a column of a view is.
+/// The target of an assignment to a view column.
 #[derive(Clone, Copy)]
 enum ColumnTarget {
     /// A column of the table.
     Column(usize),
-    /// Nothing: it shows a system column.
+    /// No target: the column shows a system column.
     System,
-    /// Nothing: it is computed.
+    /// No target: the column is computed.
     Computed,
 }
 
-/// What can be written through a relation.
+/// The permitted changes of a relation.
 #[derive(Clone, Debug, Default)]
 pub struct Writable {
-    /// Whether rows can be deleted.
+    /// True if rows can be deleted.
     pub rows: bool,
-    /// Which columns can be given values.
+    /// The columns that can be assigned.
     pub columns: Vec<bool>,
 }
 
 impl Writable {
-    /// Whether rows can be inserted and updated.
+    /// Returns whether rows can be inserted and updated.
     pub fn values(&self) -> bool {
         self.rows && self.columns.contains(&true)
     }
 
-    /// What can be written through a relation of a catalog.
+    /// Returns the permitted changes of a relation in a catalog.
     pub fn of(relation: &Arc<Relation>, catalog: &CatalogState) -> Self {
         if relation.kind == RelationKind::Table {
             let columns = relation.columns.iter().map(|column| !column.dropped).collect();
@@ -101,7 +102,7 @@ impl Writable {
     }
 }
 
-/// The word of a statement that changes rows, as errors about views have it, with what follows it.
+/// Returns the words for a kind of change in errors about views.
 fn words(kind: ModifyKind) -> (&'static str, &'static str, &'static str) {
     match kind {
         ModifyKind::Insert => ("insert into", "inserting into", "INSERT"),
@@ -111,13 +112,13 @@ fn words(kind: ModifyKind) -> (&'static str, &'static str, &'static str) {
 }
 
 impl WriteTarget {
-    /// The relation that the statement names.
+    /// Returns the relation that the statement names.
     pub(super) fn named(&self) -> &Arc<Relation> {
         self.view.as_ref().map_or(&self.table, |view| &view.relation)
     }
 
-    /// The columns of the table that values are given for where a statement lists none; `None` for one that cannot be
-    /// written.
+    /// Returns the target columns of an INSERT without a column list. `None` stands for a column
+    /// that cannot be written.
     pub(super) fn all_columns(&self) -> Vec<Option<usize>> {
         match &self.view {
             None => self.table.visible_columns().map(|(number, _)| Some(number)).collect(),
@@ -125,7 +126,7 @@ impl WriteTarget {
         }
     }
 
-    /// 0A000 for a column that cannot be written, by its position in the view.
+    /// Returns the error `0A000` for a view column that cannot be written, given its position.
     pub(super) fn refused(&self, number: usize, kind: ModifyKind) -> SqlError {
         let Some(view) = &self.view else {
             return SqlError::internal("a table's column that cannot be written");
@@ -142,7 +143,8 @@ impl WriteTarget {
         SqlError::new("0A000", message).with_detail(detail)
     }
 
-    /// The table's column that a name means, or the position of the view's column that cannot be written.
+    /// Returns the table's column that a name means; `Err` has the position of a view column that
+    /// cannot be written.
     pub(super) fn column(&self, name: &str) -> Option<std::result::Result<usize, usize>> {
         let number = self.named().column_position(name)?;
         match &self.view {
@@ -162,7 +164,7 @@ impl WrittenColumn {
 }
 
 impl WrittenView {
-    /// Makes an item of the table, whose columns begin at slot `item.start`, one of the view.
+    /// Turns the table's item, whose columns begin at slot `item.start`, into an item of the view.
     pub(super) fn show_in(&self, item: &mut Item) {
         let columns = self.relation.columns.iter().zip(&self.columns).enumerate();
         item.columns = columns
@@ -175,13 +177,13 @@ impl WrittenView {
                 fields: None,
             })
             .collect();
-        // It has no system columns.
+        // A view has no system columns.
         item.relation = None;
         item.view = Some(Arc::clone(&self.relation));
     }
 }
 
-/// An expression over a row whose slots begin at 0, over one where they begin at `start`.
+/// Shifts an expression from a row at slot 0 to a row at slot `start`.
 fn moved(expr: &Expr, start: usize) -> Expr {
     let mut expr = expr.clone();
     expr_outer_slots_mut(&mut expr, 0, &mut |slot, level| {
@@ -194,11 +196,12 @@ fn moved(expr: &Expr, start: usize) -> Expr {
     expr
 }
 
-/// An expression over the columns of a view, which begin at slot `start`, over the row that these are made of.
-/// A column that is read twice is written twice, view by view, so this counts as work.
+/// Rewrites an expression over a view's columns, from slot `start` on, into one over the base row.
+/// A column that is read twice is copied twice at each view level, so the copies count as work.
 ///
 /// # Errors
-/// What ends the statement; `54001` for what would nest more deeply than any view does by itself.
+/// The errors that end the statement; `54001` if the result would nest more deeply than any view by
+/// itself.
 fn over(expr: &Expr, start: usize, columns: &[WrittenColumn]) -> Result<Expr> {
     let (mut written, mut deepest) = (0_usize, 0_usize);
     expr_outer_slots(expr, 0, &mut |place, level| {
@@ -230,7 +233,7 @@ fn over(expr: &Expr, start: usize, columns: &[WrittenColumn]) -> Result<Expr> {
 }
 
 impl Analyzer<'_> {
-    /// What is written through a view.
+    /// Resolves a view as the target of a change.
     pub(super) fn written_view(
         &mut self,
         view: &Arc<Relation>,
@@ -244,7 +247,8 @@ impl Analyzer<'_> {
         let query = self.view_rows(view, definition)?;
         let (table, written) = self.written(view, &query, kind, false)?;
         if self.shared.len() > before {
-            // Conditions and values are needed more than once; what they name is counted once.
+            // The conditions and values are copied, but the references in them were counted only
+            // once.
             return Err(SqlError::unsupported(
                 "writing through a view with WITH in a nested query",
             ));
@@ -253,7 +257,8 @@ impl Analyzer<'_> {
         Ok(WriteTarget { table, view: Some(Arc::new(written)) })
     }
 
-    /// The table and the view over it. `checked`: a view above says that conditions of those below must hold too.
+    /// Returns the base table, and the view over it. `checked`: a view above has CASCADED CHECK
+    /// OPTION, so the conditions of inner views must hold, too.
     fn written(
         &self,
         view: &Arc<Relation>,
@@ -286,7 +291,7 @@ impl Analyzer<'_> {
                 return Err(SqlError::new("42809", message));
             }
         };
-        // What the base relation has, each of its slots.
+        // The columns of the base relation, by slot.
         let below: Vec<WrittenColumn> = match &inner {
             Some(inner) => inner.columns.clone(),
             None => {
@@ -314,7 +319,7 @@ impl Analyzer<'_> {
             };
             let found = shown.and_then(|slot| below.get(slot)).map(|column| column.target);
             let target_of = match found {
-                // A column as another type is computed.
+                // A column with another type is computed.
                 Some(ColumnTarget::Column(_)) if base.column(number).is_none() => None,
                 found => found,
             };
@@ -344,7 +349,7 @@ impl Analyzer<'_> {
     }
 }
 
-/// 55000
+/// Returns the error `55000` for a view that is not updatable.
 fn cannot_write(view: &Relation, kind: ModifyKind, reason: &str) -> SqlError {
     let (verb, doing, event) = words(kind);
     SqlError::new("55000", format!("cannot {verb} view \"{}\"", view.name))

@@ -1,4 +1,4 @@
-//! A partitioned table as the scans of its partitions.
+//! Scans of a partitioned table: one scan for each partition.
 
 use std::sync::Arc;
 
@@ -17,19 +17,20 @@ use crate::expr::{Expr, ExprKind};
 use crate::query::{has_query, reads_slots};
 use crate::types::element_of;
 
-/// The rows of some partitions of a table, one partition after the other, or merged.
+/// The rows of some partitions of a table: appended one partition after the other, or merged.
 #[derive(Clone, Debug)]
 pub(crate) struct AppendPlan {
     /// The partitioned table.
     pub(crate) relation: Arc<Relation>,
     /// Alias or name.
     pub(crate) name: String,
-    /// First slot of its columns.
+    /// First slot of the table's columns.
     pub(crate) start: usize,
     pub(crate) members: Vec<AppendMember>,
-    /// The order that the rows of each partition come in, and are merged in; empty if they come one partition after the other.
+    /// The common order of the partitions' rows, in which they are merged. Empty if the partitions
+    /// are appended.
     pub(crate) merge: Vec<SortKey>,
-    /// Conditions that may leave out partitions when their values are known.
+    /// Conditions that may prune partitions once their values are known at execution.
     pub(crate) prune: Vec<Expr>,
     pub(crate) estimate: Estimate,
 }
@@ -37,24 +38,25 @@ pub(crate) struct AppendPlan {
 /// The scan of one partition.
 #[derive(Clone, Debug)]
 pub(crate) struct AppendMember {
-    /// Number of the leaf among the table's.
+    /// Number of the leaf among the table's leaves.
     pub(crate) leaf: usize,
     pub(crate) scan: Arc<PlanNode>,
-    /// Where the scan's values go, if its columns stand elsewhere: slots of its own row, and of the table's.
+    /// Copies of values, for a partition with another column layout: slot in the partition's row,
+    /// slot in the table's row.
     pub(crate) copies: Vec<(usize, usize)>,
-    /// What is judged only then.
+    /// Conditions that are evaluated only after the copies.
     pub(crate) filter: Option<Expr>,
 }
 
 impl AppendPlan {
-    /// The slots of the table.
+    /// Returns the slots of the table.
     pub(crate) fn slots(&self) -> SlotRange {
         let end = self.start + self.relation.columns.len() + SYSTEM;
         SlotRange { start: self.start, end }
     }
 
-    /// Whether conditions that say nothing before the rows around the scans are known say something then: which partitions,
-    /// or, as `of_scan` tells, which rows of all of them.
+    /// Returns whether values known only at execution reduce the work. They may prune partitions.
+    /// `of_scan` decides for each scan whether they reduce the scan's rows; all scans must agree.
     pub(crate) fn uses_values(&self, of_scan: &dyn Fn(&ScanPlan) -> bool) -> bool {
         let used = |member: &AppendMember| match &*member.scan {
             PlanNode::Scan(scan) => of_scan(scan),
@@ -64,10 +66,11 @@ impl AppendPlan {
     }
 }
 
-/// System columns behind a table's own.
+/// Number of system columns after a table's own columns.
 const SYSTEM: usize = 3;
 
-/// Plans the scans of a partitioned table's partitions under conditions, as [`plan_scan`] does for a table.
+/// Plans the scans of a table's partitions under conditions, as [`plan_scan`] does for a plain
+/// table. Returns the step and the number of leading keys of the wanted order that hold.
 pub(crate) fn plan_append(
     relation: &Arc<Relation>,
     name: &str,
@@ -92,7 +95,7 @@ pub(crate) fn plan_append(
     let slots = node.slots();
     let slot_of = |column: usize| (column < width).then_some(start + column);
     let possible = possible_leaves(relation, &slot_of, conditions, &mut constant);
-    // Whatever is known before the scan may say more then.
+    // Conditions whose values are known only before the scan may prune more at execution.
     let mut later = false;
     let mut known = |expr: &Expr| {
         let before = !is_volatile(expr)
@@ -133,16 +136,16 @@ pub(crate) fn plan_append(
     }
 }
 
-/// Scans whose rows come in order.
+/// Scans whose rows are in order.
 struct Ordered {
-    /// So many keys of the wanted order, from the first, hold.
+    /// Number of leading keys of the wanted order that hold.
     keys: usize,
     members: Vec<AppendMember>,
     merge: Vec<SortKey>,
     estimate: Estimate,
 }
 
-/// The sum of what the scans are expected to do.
+/// Returns the sum of the scans' estimates.
 fn one_after_the_other(members: &[AppendMember]) -> Estimate {
     let mut sum = Estimate::default();
     for (number, member) in members.iter().enumerate() {
@@ -157,7 +160,8 @@ fn one_after_the_other(members: &[AppendMember]) -> Estimate {
     sum
 }
 
-/// The same where the first row needs one of each, and each row comparisons.
+/// Returns the estimate of a merge. The first row needs a first row of each scan. Each row needs
+/// comparisons.
 fn merged(members: &[AppendMember], costs: &CostSettings) -> Estimate {
     let mut sum = one_after_the_other(members);
     sum.startup = members.iter().map(|member| estimate(&member.scan).startup).sum();
@@ -166,30 +170,31 @@ fn merged(members: &[AppendMember], costs: &CostSettings) -> Estimate {
     sum
 }
 
-/// Which way partitions follow one another.
+/// The direction in which ordered partitions are appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Ascending,
     Descending,
 }
 
-/// What the scans of partitions are planned from.
+/// The input for planning the scans of partitions.
 struct Scans<'a> {
     partitions: &'a Partitions,
     /// Alias or name of the table.
     name: &'a str,
     /// First slot of the table's columns.
     start: usize,
-    /// Columns of the table.
+    /// Number of columns of the table.
     width: usize,
     used: &'a [bool],
     conditions: &'a [Expr],
-    /// The leaves that may have rows, by number.
+    /// Numbers of the leaves that may have rows.
     chosen: &'a [usize],
 }
 
 impl Scans<'_> {
-    /// The scans, and how many keys of the context's order hold for the rows of each.
+    /// Plans the scans. Returns them, and the number of leading keys of the context's order that
+    /// hold in each scan.
     fn plan(&self, context: &ScanContext<'_>) -> (Vec<AppendMember>, usize) {
         let alone = self.chosen.len() == 1;
         let mut members = Vec::with_capacity(self.chosen.len());
@@ -229,8 +234,9 @@ impl Scans<'_> {
         (members, ordered)
     }
 
-    /// The scans with their rows in order, as far as that is possible, if it is wanted so, or costs less than sorting the rows
-    /// that come `unordered`.
+    /// Plans the scans with ordered rows, as far as possible. Returns `None` if no order is
+    /// possible. The same holds if the order is optional, and a sort of the `unordered` rows costs
+    /// less.
     fn in_order(&self, context: &ScanContext<'_>, unordered: &AppendPlan) -> Option<Ordered> {
         let wanted = context.order.len();
         let some_do = !context.forced && context.settings.enable_incremental_sort;
@@ -246,7 +252,7 @@ impl Scans<'_> {
             Some(_) => one_after_the_other(&members),
             None => merged(&members, costs),
         };
-        // Rows that are equal in these keys are sorted by the others, group by group.
+        // Rows that are equal in these keys are sorted by the remaining keys, group by group.
         let groups = if keys == wanted { estimate.rows } else { UNKNOWN_GROUPS }.max(1.0);
         let of_group = estimate.rows / groups;
         let sorts = if keys == wanted { 0.0 } else { groups * cost::sort(of_group, costs) };
@@ -269,10 +275,12 @@ impl Scans<'_> {
         Some(Ordered { keys, members, merge, estimate })
     }
 
-    /// Which way partitions that follow one another have the rows in an order that the rows of each have. `None`: no way.
+    /// Returns the direction in which appended partitions keep the `order` that each partition's
+    /// rows have. `None`: appending does not keep the order.
     ///
-    /// Ranges lie one behind the other, and so do rows by what bounds the ranges, or by the first columns of it; rows that are equal in
-    /// all of it are in one partition. NULL is in the default one only.
+    /// Range partitions follow one another. So do their rows, in the order of the bounds' columns
+    /// or of the first ones among these. Rows that are equal in all key columns are in one
+    /// partition. NULL is only in the default partition.
     fn direction(&self, order: &[SortKey]) -> Option<Direction> {
         if self.partitions.key.strategy != PartitionStrategy::Range {
             return None;
@@ -294,20 +302,21 @@ impl Scans<'_> {
     }
 }
 
-/// The slots of a partition whose columns do not stand where the table's do.
+/// The slots of a partition whose columns have other positions than the table's.
 struct Own<'m> {
-    /// First one of the partition.
+    /// First slot of the partition.
     start: usize,
-    /// First one of the table.
+    /// First slot of the table.
     table: usize,
-    /// Columns of the table.
+    /// Number of columns of the table.
     width: usize,
-    /// From the table's columns to the partition's.
+    /// Maps the table's columns to the partition's.
     columns: &'m ColumnMap,
 }
 
 impl Own<'_> {
-    /// The slot of the partition for one of the table's; `below` is the partition's number of columns.
+    /// Returns the partition's slot for a slot of the table. `below` is the partition's number of
+    /// columns.
     fn slot(&self, slot: usize, below: usize) -> Option<usize> {
         let place = slot.checked_sub(self.table)?;
         if place < self.width {
@@ -357,7 +366,7 @@ impl Own<'_> {
         ordered
     }
 
-    /// Whether an expression reads nothing of the table that the partition does not have.
+    /// Returns whether the partition has every column of the table that the expression reads.
     fn has_all_of(&self, expr: &Expr, below: usize) -> bool {
         let mut all = true;
         reads_slots(expr, &mut |slot| {
@@ -367,7 +376,7 @@ impl Own<'_> {
         all
     }
 
-    /// A condition over the table's slots, over the partition's.
+    /// Rewrites an expression over the table's slots into one over the partition's slots.
     fn moved(&self, expr: &Expr, below: usize) -> Expr {
         let mut expr = expr.clone();
         self.move_slots(&mut expr, below);
@@ -384,7 +393,7 @@ impl Own<'_> {
         {
             *slot = own;
         }
-        // Cannot fail: the visit does not.
+        // This cannot fail: the visitor does not.
         let _ = expr.for_each_child_mut(&mut |child| {
             self.move_slots(child, below);
             Ok(())
@@ -392,7 +401,7 @@ impl Own<'_> {
     }
 }
 
-/// The value of a constant, or an array of them.
+/// Returns the value of a constant, or of an array of constants.
 fn constant(expr: &Expr) -> Option<Datum> {
     match &expr.kind {
         ExprKind::Const(value) => Some(value.clone()),
@@ -405,7 +414,7 @@ fn constant(expr: &Expr) -> Option<Datum> {
     }
 }
 
-/// Whether a value that pruning asks for may be computed before the scan.
+/// Returns whether a value that pruning needs can be computed before the scan.
 pub(crate) fn is_early(expr: &Expr, plan: &AppendPlan) -> bool {
     let slots = plan.slots();
     !is_volatile(expr) && reads_only(expr, &mut |slot| !slots.contains(slot))

@@ -1,18 +1,21 @@
-//! Which plans PostgreSQL reads backward: cursors over these go back without being declared SCROLL.
+//! Backward scans: decides which plans PostgreSQL can read backward.
+//!
+//! A cursor over such a plan moves backward without being declared SCROLL.
 
 use niwaki_env::stack;
 
 use super::{PathPlan, PlanNode, SetKind};
 
 impl PlanNode {
-    /// Whether PostgreSQL's step of this kind, over inputs that can, gives its rows in either direction.
+    /// Returns whether PostgreSQL's step of this kind can return its rows in either direction. The
+    /// inputs must be able to, too.
     pub(crate) fn goes_backward(&self) -> bool {
         match self {
             Self::Scan(scan) => !matches!(scan.path, PathPlan::Bitmap(_)),
             Self::Append(append) => {
                 append.merge.is_empty() && append.members.iter().all(|it| it.scan.goes_backward())
             }
-            // One row of values is no scan.
+            // PostgreSQL plans a single VALUES row as a Result, not as a scan.
             Self::Values { rows } => rows.len() > 1,
             Self::Virtual { .. }
             | Self::Shared { .. }

@@ -1,4 +1,4 @@
-//! Bitmaps of rows out of several conditions: each from one index, put together by AND and OR.
+//! Bitmap scans over several conditions: one bitmap per index, combined by AND and OR.
 
 use niwaki_types::TypeOid;
 
@@ -8,18 +8,19 @@ use super::index_path::{IndexMatch, index_matches};
 use super::scan::{BitmapPath, BitmapPlan, Candidate, DISABLED_COST, ScanPath, Table};
 use crate::expr::{Expr, ExprKind};
 
-/// A bitmap that could be made.
+/// A candidate bitmap.
 #[derive(Clone)]
 struct Part {
     plan: BitmapPlan,
-    /// Conditions that it uses, and those of them that it ensures, by number.
+    /// Numbers of the conditions that the bitmap uses. `covered` has the conditions that it fully
+    /// ensures.
     used: Vec<usize>,
     covered: Vec<usize>,
     selectivity: f64,
     cost: f64,
 }
 
-/// Scans of the heap by bitmaps.
+/// Returns the candidate bitmap scans of the heap.
 pub(super) fn bitmap_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Vec<Candidate> {
     let mut parts: Vec<Part> = matches
         .iter()
@@ -32,7 +33,7 @@ pub(super) fn bitmap_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Ve
     let Some(best) = combine(table, parts) else { return Vec::new() };
     let rows = (table.size.rows * best.selectivity).max(1.0);
     let costs = &table.context.settings.costs;
-    // Every row is judged again, by the conditions of the bitmap and by the others.
+    // Every row is rechecked, by the conditions of the bitmap and by the remaining ones.
     let heap = cost::heap_by_bitmap(rows, table.size, table.judging(&[]), costs);
     let disabled = if table.context.settings.enable_bitmapscan { 0.0 } else { DISABLED_COST };
     let recheck = conditions_of(&best.plan);
@@ -59,7 +60,7 @@ fn part_of(table: &Table<'_>, found: &IndexMatch, conditions: &[Expr]) -> Part {
     }
 }
 
-/// `a OR b`, each side of which some index answers.
+/// Returns a bitmap for `a OR b` if some index answers each side.
 fn alternatives(table: &Table<'_>, number: usize, condition: &Expr) -> Option<Part> {
     let ExprKind::Or(sides) = &condition.kind else { return None };
     let (mut plans, mut cost, mut selectivity, mut whole) = (Vec::new(), 0.0, 0.0, true);
@@ -85,15 +86,15 @@ fn alternatives(table: &Table<'_>, number: usize, condition: &Expr) -> Option<Pa
     })
 }
 
-/// What a scan by this bitmap costs, without conditions that it does not know.
+/// Returns the cost of a scan by this bitmap, without the conditions that the bitmap does not use.
 fn total(table: &Table<'_>, part: &Part) -> f64 {
     let rows = (table.size.rows * part.selectivity).max(1.0);
     let costs = &table.context.settings.costs;
     part.cost + cost::heap_by_bitmap(rows, table.size, costs.cpu_operator_cost, costs)
 }
 
-/// The best bitmap: the cheapest part, and others that use further conditions as long as each saves more
-/// heap pages than its index costs.
+/// Combines parts into the best bitmap. It starts with the cheapest part. It adds parts with
+/// further conditions while each saves more heap pages than its index costs.
 fn combine(table: &Table<'_>, mut parts: Vec<Part>) -> Option<Part> {
     parts.sort_by(|a, b| total(table, a).total_cmp(&total(table, b)));
     let mut parts = parts.into_iter();
@@ -122,8 +123,9 @@ fn combine(table: &Table<'_>, mut parts: Vec<Part>) -> Option<Part> {
     Some(best)
 }
 
-/// What the rows of a bitmap satisfy, if nothing has changed and no page is lossy; `None` when that is
-/// only the predicate of a partial index, which the query's other conditions imply.
+/// Returns the condition that the rows of a bitmap satisfy, if nothing has changed and no page is
+/// lossy. Returns `None` if that is only the predicate of a partial index, which the query's other
+/// conditions imply.
 pub(super) fn conditions_of(plan: &BitmapPlan) -> Option<Expr> {
     match plan {
         BitmapPlan::Index(path) => {

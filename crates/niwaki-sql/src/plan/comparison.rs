@@ -1,4 +1,4 @@
-//! Conditions that compare something of a table with something known before it is read.
+//! Conditions that compare an operand of the table with a value known before the scan.
 
 use niwaki_types::TypeOid;
 
@@ -6,18 +6,18 @@ use super::conditions::{is_volatile, reads_only};
 use super::scan::Table;
 use crate::expr::{Expr, ExprKind};
 
-/// A comparison of something of the table with something known before the scan.
+/// A comparison of an operand of the table with a value known before the scan.
 pub(super) struct Comparison<'c> {
-    /// What of the table.
+    /// The side that reads the table.
     pub(super) operand: &'c Expr,
     pub(super) operator: &'static str,
     pub(super) value: &'c Expr,
-    /// `= ANY (value)`
+    /// True for `operand = ANY (value)`.
     pub(super) any: bool,
 }
 
 impl Comparison<'_> {
-    /// The slot that is compared, if it is one.
+    /// Returns the compared slot, if the operand is a slot.
     pub(super) fn slot(&self) -> Option<usize> {
         match self.operand.kind {
             ExprKind::Slot { depth: 0, slot } => Some(slot),
@@ -67,8 +67,8 @@ pub(super) fn comparison<'c>(condition: &'c Expr, table: &Table<'_>) -> Option<C
     }
 }
 
-/// Whether a value of type `value` can be turned into a key of a column of type `column`: the same
-/// family of types, so that order and equality mean the same.
+/// Returns whether a value of type `value` can become a key of a column of type `column`. Both
+/// types must belong to one family, so that order and equality mean the same.
 pub(super) fn key_compatible(column: TypeOid, value: TypeOid) -> bool {
     use TypeOid as T;
     let family = |t: TypeOid| match t {

@@ -1,4 +1,4 @@
-//! Conditions as lists of parts that must all hold, and which slots a part reads.
+//! Conditions as lists of conjuncts, with the slots that each conjunct reads.
 
 use crate::expr::{Expr, ExprKind};
 use crate::query::{has_query, reads_slots, volatile_inside};
@@ -16,7 +16,7 @@ impl SlotRange {
     }
 }
 
-/// Appends the parts of a conjunction.
+/// Appends the parts of a conjunction to `out`.
 pub(crate) fn split_conjuncts(condition: Expr, out: &mut Vec<Expr>) {
     match condition.kind {
         ExprKind::And(parts) => parts.into_iter().for_each(|part| split_conjuncts(part, out)),
@@ -24,7 +24,7 @@ pub(crate) fn split_conjuncts(condition: Expr, out: &mut Vec<Expr>) {
     }
 }
 
-/// One condition out of parts.
+/// Joins parts into one condition with AND; returns `None` for no parts.
 pub(crate) fn conjunction(mut parts: Vec<Expr>) -> Option<Expr> {
     match parts.len() {
         0 => None,
@@ -33,15 +33,16 @@ pub(crate) fn conjunction(mut parts: Vec<Expr>) -> Option<Expr> {
     }
 }
 
-/// What an OR asks of some slots alone, where each of its sides asks something of them:
-/// `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)` asks `a.x = 1 OR a.x = 3` of `a`.
+/// Extracts from an OR the condition on the slots that satisfy `own`. Each side of the OR must have
+/// a condition on these slots. Example for `a`: `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)`
+/// implies `a.x = 1 OR a.x = 3`.
 pub(crate) fn asked_of(condition: &Expr, own: &dyn Fn(usize) -> bool) -> Option<Expr> {
     let ExprKind::Or(sides) = &condition.kind else { return None };
     let asked = |side: &Expr| {
         let mut parts = Vec::new();
         split_conjuncts(side.clone(), &mut parts);
         let parts = parts.into_iter().filter_map(|part| {
-            // Not what costs much or changes when it is asked once more.
+            // Skip parts that are expensive or volatile: they would be evaluated once more.
             if reads_nothing(&part) || is_volatile(&part) || has_query(&part) {
                 return None;
             }
@@ -53,14 +54,15 @@ pub(crate) fn asked_of(condition: &Expr, own: &dyn Fn(usize) -> bool) -> Option<
     Some(Expr::new(ExprKind::Or(sides?), condition.ty, condition.location))
 }
 
-/// Whether every slot of the current row that the expression, or a query inside it, reads satisfies `test`.
+/// Returns whether every slot of the current row that the expression reads satisfies `test`.
+/// Queries inside the expression count, too.
 pub(crate) fn reads_only(expr: &Expr, test: &mut dyn FnMut(usize) -> bool) -> bool {
     let mut only = true;
     reads_slots(expr, &mut |slot| only = only && test(slot));
     only
 }
 
-/// Notes the slots of the current row that an expression reads.
+/// Marks in `used` the slots of the current row that an expression reads.
 pub(super) fn mark(expr: &Expr, used: &mut [bool]) {
     reads_slots(expr, &mut |slot| {
         if let Some(flag) = used.get_mut(slot) {
@@ -69,12 +71,12 @@ pub(super) fn mark(expr: &Expr, used: &mut [bool]) {
     });
 }
 
-/// Whether the expression reads nothing of the current row.
+/// Returns whether the expression reads nothing of the current row.
 pub(crate) fn reads_nothing(expr: &Expr) -> bool {
     reads_only(expr, &mut |_| false)
 }
 
-/// Whether evaluating the expression twice, or at another time, can make a difference.
+/// Returns whether a second or later evaluation of the expression can give another result.
 pub(crate) fn is_volatile(expr: &Expr) -> bool {
     volatile_inside(expr)
 }

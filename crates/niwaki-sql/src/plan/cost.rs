@@ -1,22 +1,26 @@
-//! What reading costs: PostgreSQL's units (one page read in sequence is 1) and settings.
+//! Cost formulas of scans, in PostgreSQL's unit.
+//!
+//! One page read in sequence costs 1. The other costs are settings.
 
 use crate::context::CostSettings;
 use crate::expr::{Expr, ExprKind, Nested};
 
-/// Levels of an index above its leaves that a descent is charged for, each as so many operators.
+/// Cost of one index level above the leaves in a descent, in units of `cpu_operator_cost`.
+/// PostgreSQL charges the same number.
 const DESCENT_OPERATORS: f64 = 50.0;
 
-/// A table as the planner sees it.
+/// Size of a table, as the planner estimates it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableSize {
     pub(super) pages: f64,
     pub(super) rows: f64,
-    /// Share of the pages that all see all of: an index-only scan does not read them.
+    /// Share of the pages that the visibility map marks all-visible. An index-only scan does not
+    /// read them.
     pub(super) all_visible: f64,
 }
 
-/// How many different pages `fetched` rows anywhere in a table of `pages` lie on, and how often pages
-/// are read for them with a cache of `cache` pages (Mackert and Lohman 1989).
+/// Returns the number of page reads for `fetched` rows scattered over a table of `pages`. With a
+/// cache of `cache` pages, some pages are read more than once (Mackert and Lohman 1989).
 pub(super) fn pages_fetched(fetched: f64, pages: f64, cache: f64) -> f64 {
     let (n, t) = (fetched.max(0.0), pages.max(1.0));
     let b = cache.max(1.0);
@@ -31,30 +35,31 @@ pub(super) fn pages_fetched(fetched: f64, pages: f64, cache: f64) -> f64 {
     }
 }
 
-/// Reading the whole table; `judging` is what judging a row costs.
+/// Returns the cost of reading the whole table. `judging` is the cost of the conditions per row.
 pub(super) fn sequential(size: TableSize, judging: f64, costs: &CostSettings) -> f64 {
     size.pages * costs.seq_page_cost + size.rows * (costs.cpu_tuple_cost + judging)
 }
 
-/// What a scan reads of an index.
+/// The work of a scan in one index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IndexRead {
     /// Entries in the ranges that bound the scan.
     pub(super) entries: f64,
-    /// Of those, entries that satisfy its other conditions too: so many rows are fetched.
+    /// Those entries that also satisfy the scan's other conditions: the number of rows fetched.
     pub(super) rows: f64,
     /// Descents from the root.
     pub(super) descents: f64,
     /// Conditions compared with each entry.
     pub(super) operators: f64,
-    /// Pages of the index, and its entries.
+    /// Pages of the whole index. `index_entries` counts the entries of the whole index.
     pub(super) index_pages: f64,
     pub(super) index_entries: f64,
-    /// How often the scan is repeated: pages that one has read are there for the next.
+    /// Number of repetitions of the scan. Pages that one repetition read are cached for the next.
     pub(super) loops: f64,
 }
 
-/// Pages that each of `loops` scans reads of `pages`, if each asks for `asked` of them anywhere.
+/// Returns the pages that each of `loops` scans reads, of an object of `pages` pages. Each scan
+/// asks for `asked` pages anywhere in the object.
 fn pages_each(asked: f64, pages: f64, loops: f64, costs: &CostSettings) -> f64 {
     if loops <= 1.0 {
         return asked;
@@ -62,10 +67,10 @@ fn pages_each(asked: f64, pages: f64, loops: f64, costs: &CostSettings) -> f64 {
     (pages_fetched(asked * loops, pages, costs.effective_cache_size) / loops).min(asked)
 }
 
-/// Reading the entries alone.
+/// Returns the cost of reading the index entries, without the heap.
 pub(super) fn index_entries(read: &IndexRead, costs: &CostSettings) -> f64 {
     let share = (read.entries / read.index_entries.max(1.0)).min(1.0);
-    // A leaf for each range at least, though many ranges may share one.
+    // Each range reads at least one leaf, although many ranges may share one.
     let leaves =
         (share * read.index_pages).ceil().max(read.descents.min(read.index_pages)).max(1.0);
     let leaves = pages_each(leaves, read.index_pages, read.loops, costs);
@@ -77,9 +82,11 @@ pub(super) fn index_entries(read: &IndexRead, costs: &CostSettings) -> f64 {
         + read.entries * (costs.cpu_index_tuple_cost + read.operators * costs.cpu_operator_cost)
 }
 
-/// Fetching rows in the order of an index: between the worst case, a random page for each, and the best,
-/// pages in a row, as the values' correlation with the order on disk says. `read`: the share of the pages that the scan
-/// needs to look at.
+/// Returns the cost of fetching heap rows in index order.
+///
+/// The worst case is a random page for each row. The best case is adjacent pages. The correlation
+/// between the values' order and the order on disk places the cost between them. `read` is the
+/// share of the pages that the scan must read.
 pub(super) fn heap_by_index(
     rows: f64,
     size: TableSize,
@@ -104,8 +111,8 @@ pub(super) fn heap_by_index(
     worst + share * (best - worst).min(0.0) + rows * (costs.cpu_tuple_cost + judging)
 }
 
-/// Reading the pages of `rows` rows in the order of their blocks; a quarter of `work_mem` and of the
-/// exactness is not worth estimating.
+/// Returns the cost of reading the pages of `rows` rows in block order. The estimate ignores
+/// `work_mem`: modelling lossy pages is not worth the effort.
 pub(super) fn heap_by_bitmap(
     rows: f64,
     size: TableSize,
@@ -114,7 +121,7 @@ pub(super) fn heap_by_bitmap(
 ) -> f64 {
     let pages = size.pages.max(1.0);
     let fetched = (2.0 * pages * rows / (2.0 * pages + rows)).min(pages).ceil().max(1.0);
-    // The more of the pages, the more the reads are in sequence.
+    // The larger the share of the pages, the more the reads are sequential.
     let page_cost = if fetched >= 2.0 {
         costs.random_page_cost
             - (costs.random_page_cost - costs.seq_page_cost) * (fetched / pages).sqrt()
@@ -124,15 +131,15 @@ pub(super) fn heap_by_bitmap(
     fetched * page_cost + rows * (costs.cpu_tuple_cost + judging)
 }
 
-/// Putting a row into a bitmap.
+/// Returns the cost of adding rows to a bitmap.
 pub(super) fn bitmap_insert(rows: f64, costs: &CostSettings) -> f64 {
     0.1 * costs.cpu_operator_cost * rows
 }
 
-/// Judging a condition once.
+/// Returns the cost of evaluating a condition once.
 pub(super) fn judging(condition: &Expr, costs: &CostSettings) -> f64 {
     let mut cost = 0.0;
-    // Every operator and function, and what a nested query costs each time.
+    // Sums the operators, the functions and the nested queries.
     condition.any(&mut |part| {
         match &part.kind {
             ExprKind::Call { .. } | ExprKind::ArrayCompare { .. } | ExprKind::Distinct { .. } => {
@@ -154,7 +161,7 @@ pub(super) fn judging(condition: &Expr, costs: &CostSettings) -> f64 {
     cost.max(costs.cpu_operator_cost)
 }
 
-/// Sorting.
+/// Returns the cost of sorting.
 pub(super) fn sort(rows: f64, costs: &CostSettings) -> f64 {
     let rows = rows.max(2.0);
     rows * rows.log2() * 2.0 * costs.cpu_operator_cost + rows * costs.cpu_operator_cost

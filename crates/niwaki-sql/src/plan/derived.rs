@@ -1,13 +1,16 @@
-//! Conditions that follow from those of a scan, and that an index can answer where it cannot answer these.
+//! Derived conditions: indexable conditions that follow from the conditions of a scan.
+//!
+//! An index can answer a derived condition where it cannot answer the original one.
 //!
 //! ```text
-//! name LIKE 'ab%c'    name >= 'ab' AND name < 'ac'     the rows of this are judged by LIKE still
+//! name LIKE 'ab%c'    name >= 'ab' AND name < 'ac'     LIKE still filters these rows
 //! name LIKE 'ab'      name = 'ab'
-//! done                done = true                      says the same
+//! done                done = true                      equivalent
 //! NOT done            done = false
 //! ```
 //!
-//! An order of text is one of its bytes, whatever the collation, so what begins alike lies together.
+//! Text is ordered by its bytes, whatever the collation. So texts with a common prefix are
+//! adjacent.
 
 use niwaki_types::{Datum, TypeOid};
 
@@ -16,15 +19,15 @@ use super::scan::{Candidate, ScanPath};
 use crate::expr::{BoolTest, Expr, ExprKind};
 use crate::functions::compare_function;
 
-/// A condition that follows from another.
+/// A condition that follows from another one.
 pub(super) struct Derived {
-    /// The other one's number.
+    /// Number of the other condition.
     of: usize,
-    /// It says the same.
+    /// True if both conditions are equivalent.
     exact: bool,
 }
 
-/// Puts what follows from conditions behind them.
+/// Appends the derived conditions to `conditions`.
 pub(super) fn derive(conditions: &mut Vec<Expr>) -> Vec<Derived> {
     let mut found = Vec::new();
     for number in 0..conditions.len() {
@@ -40,8 +43,9 @@ pub(super) fn derive(conditions: &mut Vec<Expr>) -> Vec<Derived> {
     found
 }
 
-/// Puts a path in terms of the `given` conditions: those are ensured of which it ensures what says the same, and what only follows from
-/// one need not be judged again.
+/// Rewrites a path in terms of the `given` conditions. A given condition is covered if the path
+/// covers an equivalent derived one. A derived condition that only follows from a given one needs
+/// no recheck.
 pub(super) fn settle(best: &mut Candidate, conditions: &[Expr], given: usize, derived: &[Derived]) {
     for (number, derived) in derived.iter().enumerate() {
         if derived.exact && best.covered.contains(&(given + number)) {
@@ -68,7 +72,8 @@ fn compared(operator: &str, left: &Expr, value: Datum, kind: TypeOid) -> Option<
     Some(Expr::new(ExprKind::Call { function, arguments }, TypeOid::BOOL, -1))
 }
 
-/// A condition that is a value, or says which one it is.
+/// Rewrites a boolean column, its negation or its IS TRUE/IS FALSE test as a comparison with a
+/// constant.
 pub(super) fn boolean(condition: &Expr) -> Option<Expr> {
     let (column, value) = match &condition.kind {
         ExprKind::Slot { depth: 0, .. } => (condition, true),
@@ -83,7 +88,7 @@ pub(super) fn boolean(condition: &Expr) -> Option<Expr> {
     }
 }
 
-/// The bounds of what a pattern matches.
+/// Returns the range conditions that every text matching the LIKE pattern satisfies.
 pub(super) fn pattern(condition: &Expr) -> Vec<Expr> {
     let ExprKind::Call { function, arguments } = &condition.kind else { return Vec::new() };
     let [text, pattern] = arguments.as_slice() else { return Vec::new() };
@@ -103,14 +108,16 @@ pub(super) fn pattern(condition: &Expr) -> Vec<Expr> {
     bound(">=", prefix).into_iter().chain(behind).collect()
 }
 
-/// What everything that a LIKE pattern matches begins with, if that is something; and whether there is nothing behind it.
+/// Returns the constant prefix of a LIKE pattern, if there is one. The flag is true if the prefix
+/// is the whole pattern.
 fn fixed_prefix(pattern: &str) -> Option<(String, bool)> {
     let (mut prefix, mut rest) = (String::new(), pattern.chars());
     let whole = loop {
         match rest.next() {
             None => break true,
             Some('%' | '_') => break false,
-            // An escape at the end is an error for texts that end there, and for no other.
+            // An escape at the pattern's end is an error for texts that end there, and for no other
+            // text.
             Some('\\') => match rest.next() {
                 Some(character) => prefix.push(character),
                 None => break true,
@@ -121,11 +128,11 @@ fn fixed_prefix(pattern: &str) -> Option<(String, bool)> {
     (whole || !prefix.is_empty()).then_some((prefix, whole))
 }
 
-/// The first text behind all that begin so; `None` if they are the last ones.
+/// Returns the least text after all texts with this prefix; `None` if no text is greater.
 fn behind_all(prefix: &str) -> Option<String> {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {
-        // A range of characters leaves out what are none.
+        // A range of `char` skips the surrogates, which are not characters.
         if let Some(next) = (last..=char::MAX).nth(1) {
             text.push(next);
             return Some(text);

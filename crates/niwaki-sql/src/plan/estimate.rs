@@ -1,4 +1,4 @@
-//! How many rows a step gives, and what they cost.
+//! Estimates of a plan step: its number of rows and its cost.
 
 use niwaki_types::Datum;
 
@@ -6,10 +6,10 @@ use super::group_count::group_count;
 use super::{PlanNode, SetKind, WindowCalls};
 use crate::expr::{Expr, ExprKind};
 
-/// What is expected of a step.
+/// The expected cost and result size of a step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Estimate {
-    /// Spent before the first row, and in all: PostgreSQL's unit.
+    /// Cost before the first row, in PostgreSQL's unit. `total` is the whole cost.
     pub(crate) startup: f64,
     pub(crate) total: f64,
     pub(crate) rows: f64,
@@ -17,12 +17,12 @@ pub(crate) struct Estimate {
     pub(crate) width: f64,
 }
 
-/// Rows of a function about which nothing is known.
+/// Assumed number of rows of a function without a declared number, as in PostgreSQL.
 const FUNCTION_ROWS: f64 = 1_000.0;
-/// Bytes of a value about which nothing is known.
+/// Assumed size, in bytes, of a value without statistics.
 const VALUE_BYTES: f64 = 16.0;
 
-/// The estimate of a step, from those of its tables and joins.
+/// Returns the estimate of a step, derived from the estimates of its tables and joins.
 pub(crate) fn estimate(node: &PlanNode) -> Estimate {
     let leaf = |rows: f64, total: f64, columns: usize| Estimate {
         startup: 0.0,
@@ -84,7 +84,8 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             Estimate { startup, total, rows, width }
         }
         PlanNode::Window { input, plan } => {
-            // A row goes up when its partition, or what it sees of it, is there: PostgreSQL counts the first row as the start.
+            // A row is returned once its partition, or the visible part of it, is complete.
+            // PostgreSQL counts the first input row as the start.
             let below = estimate(input);
             let WindowCalls { window, calls } = &plan.over_input;
             let operators = calls.len() + window.sort_keys().len();
@@ -157,7 +158,7 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             leaf(working.rows, working.rows * 0.0225, working.columns.len())
         }
         PlanNode::Recursive(plan) => {
-            // Ten turns, as PostgreSQL guesses.
+            // PostgreSQL assumes ten iterations.
             let (left, right) = (estimate(&plan.left), estimate(&plan.right));
             let rows = left.rows + 10.0 * right.rows;
             let total = left.total + 10.0 * right.total + rows * 0.01;
@@ -167,7 +168,7 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
     }
 }
 
-/// Values of a series of integers whose bounds are known.
+/// Returns the length of an integer series with constant bounds.
 fn series_rows(arguments: &[Expr]) -> Option<f64> {
     let number = |expr: &Expr| match expr.kind {
         ExprKind::Const(Datum::Int4(number)) => Some(f64::from(number)),

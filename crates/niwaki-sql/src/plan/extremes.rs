@@ -1,4 +1,4 @@
-//! The smallest and the greatest value of a table: the first row in the order of an index.
+//! `min` and `max` of a whole table, read as the first row in an index order.
 //!
 //! ```text
 //! SELECT min(a), max(b) FROM t WHERE …   becomes   SELECT (SELECT a FROM t WHERE … AND a IS NOT NULL ORDER BY a LIMIT 1),
@@ -16,15 +16,15 @@ use crate::context::{ColumnInfo, PlannerSettings};
 use crate::expr::{Expr, ExprKind};
 use crate::query::{Body, Distinct, From, Grouping, OrderKey, Query, Select, has_query};
 
-/// Queries for the values of aggregates.
+/// The queries that compute `min` and `max` aggregates.
 pub(super) struct Extremes {
-    /// For each of them, in the order with NULLs last, and in that with NULLs first.
+    /// One pair for each aggregate: ordered with NULLs last, and ordered with NULLs first.
     pub(super) queries: Vec<[Query; 2]>,
-    /// There are queries in their conditions.
+    /// True if the table's conditions contain nested queries.
     pub(super) nested: bool,
 }
 
-/// The queries, if all aggregates are `min` or `max` over the rows of one table that is stored.
+/// Returns the queries if all aggregates are `min` or `max` over the rows of one stored table.
 pub(super) fn extremes(from: &From, grouping: &Grouping) -> Option<Extremes> {
     let one_table = from.only_table().is_some() && !from.conditions.iter().any(is_volatile);
     let one_group = grouping.groups.is_empty() && grouping.sets.sets.is_empty();
@@ -67,7 +67,7 @@ fn extreme(from: &From, call: &AggregateCall) -> Option<[Query; 2]> {
             limit: Some(Expr::constant(Datum::Int8(1), TypeOid::INT8, -1)),
             offset: None,
         };
-        // It stands one level below the rows that it is about.
+        // The query becomes a nested query, one level below the rows around it.
         query.outer_slots_mut(1, &mut |slot, _| {
             if let ExprKind::Slot { depth, .. } = &mut slot.kind {
                 *depth += 1;
@@ -78,7 +78,7 @@ fn extreme(from: &From, call: &AggregateCall) -> Option<[Query; 2]> {
     Some([query(false), query(true)])
 }
 
-/// Whether rows come in the order that is asked of them without being sorted.
+/// Returns whether the step returns its rows in the requested order without a sort.
 pub(super) fn comes_in_order(node: &PlanNode) -> bool {
     match node {
         PlanNode::Limit { input, .. }
@@ -90,7 +90,7 @@ pub(super) fn comes_in_order(node: &PlanNode) -> bool {
     }
 }
 
-/// What so many aggregates over all rows cost.
+/// Returns the cost of computing `calls` aggregates over all rows.
 pub(super) fn cost_of_all(rows: &PlanNode, calls: usize, settings: &PlannerSettings) -> f64 {
     if is_disabled(rows, settings) {
         return f64::INFINITY;

@@ -1,4 +1,4 @@
-//! Bodies of users' functions, ready to be run.
+//! Planned bodies of users' functions.
 
 use std::sync::Arc;
 
@@ -10,23 +10,24 @@ use crate::context::{CommandTag, RecordFields};
 use crate::expr::{Expr, FieldNames, FunctionKey, UserFunction};
 use crate::functions::{Function, Volatility};
 
-/// The bodies of the functions that a statement calls, and does not have in the place of the calls.
+/// The bodies of the functions that a statement calls. Inlined functions are not among them.
 pub(crate) type FunctionBodies = HashMap<FunctionKey, Arc<FunctionBody>>;
 
-/// The statements that a function is.
+/// The planned statements of a function.
 #[derive(Debug)]
 pub(crate) struct FunctionBody {
-    /// The function's name, for contexts of errors.
+    /// The function's name, for error contexts.
     pub(crate) name: String,
     pub(crate) statements: Vec<BodyStatement>,
-    /// It sees what its caller sees, and changes nothing (STABLE, IMMUTABLE).
+    /// True for STABLE and IMMUTABLE functions: the body uses its caller's snapshot and changes
+    /// nothing.
     pub(crate) read_only: bool,
-    /// It gives any number of rows.
+    /// True if the function returns a set of rows.
     pub(crate) returns_set: bool,
     pub(crate) shape: ResultShape,
-    /// The result's values, over the rows of the last statement.
+    /// The values of the result, over the rows of the last statement.
     pub(crate) result: Vec<Expr>,
-    /// The one value is the composite value that is to be returned.
+    /// True if the single value is itself the composite value to return.
     pub(crate) whole: bool,
 }
 
@@ -35,50 +36,50 @@ pub(crate) struct FunctionBody {
 pub(crate) struct BodyStatement {
     pub(crate) root: Arc<PlanNode>,
     pub(crate) tag: CommandTag,
-    /// Columns of its rows.
+    /// Number of columns of the statement's rows.
     pub(crate) width: usize,
-    /// It changes data, or locks rows.
+    /// True if the statement changes data or locks rows.
     pub(crate) writes: bool,
-    /// It changes data.
+    /// True if the statement changes data.
     pub(crate) changes: bool,
 }
 
-/// What a call gives for a row of the last statement.
+/// The shape of a call's result for each row of the last statement.
 #[derive(Clone, Debug)]
 pub(crate) enum ResultShape {
-    /// Nothing, whatever there is.
+    /// No value, whatever the rows are.
     Void,
-    /// The one value.
+    /// A single value.
     Value(ColumnType),
-    /// A composite value made of all values.
+    /// A composite value made of all values of the row.
     Row { kind: TypeOid, fields: Vec<ColumnType>, names: FieldNames },
 }
 
-/// A function that gives a set of rows.
+/// A set-returning function.
 #[derive(Clone, Debug)]
 pub(crate) enum SetFunction {
-    /// One of PostgreSQL's.
+    /// A built-in function.
     Builtin(&'static Function),
-    /// One of PostgreSQL's that makes rows of JSON objects.
+    /// A built-in function that converts JSON objects to rows.
     Records(Arc<JsonRecords>),
-    /// A user's, with the columns that its rows have in FROM, if they have several.
+    /// A user's function. `fields` has the columns of its rows in FROM if there are several.
     User { function: Arc<UserFunction>, fields: Option<RecordFields> },
 }
 
-/// Rows made of JSON objects: `jsonb_to_recordset(…) AS t (a int, b text)`.
+/// A conversion of JSON objects to rows: `jsonb_to_recordset(…) AS t (a int, b text)`.
 #[derive(Debug)]
 pub(crate) struct JsonRecords {
     pub(crate) function: &'static Function,
-    /// The columns.
+    /// The columns of the rows.
     pub(crate) fields: RecordFields,
-    /// Their values, of what stands in the object, which is in slot 0.
+    /// The columns' values, as expressions over the JSON object in slot 0.
     pub(crate) values: Vec<Expr>,
-    /// The query has the columns in a list.
+    /// True if the query declares the columns in a column definition list.
     pub(crate) listed: bool,
 }
 
 impl SetFunction {
-    /// Its name, without a schema.
+    /// Returns the function's name, without a schema.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Builtin(function) => function.name,
@@ -87,7 +88,8 @@ impl SetFunction {
         }
     }
 
-    /// What its one column is called in FROM, if that is not the function's name.
+    /// Returns the name of the function's only column in FROM, if that differs from the function's
+    /// name.
     pub(crate) fn column_name(&self) -> Option<&str> {
         match self {
             Self::Builtin(function) => function.column_name(),
@@ -96,7 +98,8 @@ impl SetFunction {
         }
     }
 
-    /// Names and types of what each of its rows has, if it gives rows of several columns.
+    /// Returns names and types of the result columns if the function returns rows of several
+    /// columns.
     pub(crate) fn fields(&self, arguments: &[Expr]) -> Option<RecordFields> {
         match self {
             Self::Builtin(function) => fields_of_rows(function, arguments),
@@ -105,7 +108,7 @@ impl SetFunction {
         }
     }
 
-    /// How many rows it gives, as far as it says so.
+    /// Returns the expected number of rows, if the function declares one.
     pub(crate) fn rows(&self) -> Option<f64> {
         match self {
             Self::Builtin(_) => None,
@@ -114,7 +117,7 @@ impl SetFunction {
         }
     }
 
-    /// Whether it may give other rows each time.
+    /// Returns whether the function is volatile: a repeated call may return other rows.
     pub(crate) fn is_volatile(&self) -> bool {
         let volatility = match self {
             Self::Builtin(function) => function.volatility,

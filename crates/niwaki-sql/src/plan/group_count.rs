@@ -1,4 +1,6 @@
-//! How many groups rows make, as PostgreSQL guesses it: from the values that ANALYZE has counted.
+//! Estimate of the number of groups, computed like PostgreSQL's.
+//!
+//! The estimate rests on the distinct values that ANALYZE counted.
 
 use super::scan::table_rows;
 use super::selectivity::Estimator;
@@ -6,12 +8,13 @@ use super::{PlanNode, ScanPlan};
 use crate::expr::Expr;
 use crate::query::reads_slots;
 
-/// Values of something about which nothing is known.
+/// Assumed number of distinct values of an expression without statistics, as in PostgreSQL.
 const DISTINCT: f64 = 200.0;
-/// Share of a table's rows that several of its columns tell apart at most, as they are seldom independent.
+/// Upper bound of the groups by several columns of one table, as a share of the table's rows.
+/// Several columns are seldom independent.
 const SEVERAL: f64 = 0.1;
 
-/// The scans that write slots of the row that a step hands up.
+/// Collects the scans that write slots of the row that a step returns.
 fn scans<'p>(node: &'p PlanNode, out: &mut Vec<&'p ScanPlan>) {
     match node {
         PlanNode::Scan(scan) => out.push(scan),
@@ -29,7 +32,7 @@ fn scans<'p>(node: &'p PlanNode, out: &mut Vec<&'p ScanPlan>) {
     }
 }
 
-/// Groups of the `rows` rows of a step by these expressions.
+/// Returns the estimated number of groups that `exprs` make of the step's `rows` rows.
 pub(super) fn group_count<'e>(
     input: &PlanNode,
     rows: f64,
@@ -63,7 +66,8 @@ pub(super) fn group_count<'e>(
         }
         let bound = if columns > 1 { (tuples * SEVERAL).max(most) } else { tuples };
         let distinct = product.min(bound).max(1.0);
-        // Of the values so many are among the rows that the scan gives.
+        // The scan returns only a part of the rows, so it returns only a part of the distinct
+        // values.
         let left_out = ((tuples - scan.rows) / tuples).clamp(0.0, 1.0);
         groups *= (distinct * (1.0 - left_out.powf(tuples / distinct))).max(1.0);
     }

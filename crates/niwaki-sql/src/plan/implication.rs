@@ -1,14 +1,15 @@
-//! Whether conditions imply the predicate of a partial index.
+//! Proof that conditions imply the predicate of a partial index.
 //!
-//! The test is sound and simple: a predicate that is not seen to hold counts as not implied. What is seen:
+//! The test is sound and simple: a predicate that it cannot prove counts as not implied. It proves
+//! a predicate by:
 //!
 //! - the same condition;
-//! - `x > 5` where `x > 7`, `x = 6` or `x IN (6, 7)` is asked, of constants;
-//! - `x IS NOT NULL` where a condition asks something of `x` that NULL never satisfies;
+//! - a tighter comparison with constants: `x > 7`, `x = 6` or `x IN (6, 7)` imply `x > 5`;
+//! - a condition on `x` that NULL never satisfies, which implies `x IS NOT NULL`;
 //! - AND and OR on both sides.
 //!
-//! A condition holds for a row only when it is true, and a predicate admits a row only when it is true, so
-//! NULL counts as false on both sides; that is why a negation is never looked into.
+//! A condition holds for a row only when it is true. A predicate admits a row only when it is true.
+//! So NULL counts as false on both sides, and the test never looks into a negation.
 
 use std::cmp::Ordering;
 
@@ -16,7 +17,7 @@ use niwaki_types::{Datum, TypeOid, compare};
 
 use crate::expr::{Expr, ExprKind};
 
-/// Whether every row for which all `conditions` are true satisfies `predicate`.
+/// Returns whether every row for which all `conditions` are true satisfies `predicate`.
 pub(crate) fn implies(conditions: &[Expr], predicate: &Expr) -> bool {
     match &predicate.kind {
         ExprKind::And(parts) => parts.iter().all(|part| implies(conditions, part)),
@@ -25,7 +26,7 @@ pub(crate) fn implies(conditions: &[Expr], predicate: &Expr) -> bool {
     }
 }
 
-/// Whether one condition implies a predicate.
+/// Returns whether one condition implies a predicate.
 fn one_implies(condition: &Expr, predicate: &Expr) -> bool {
     if condition.same(predicate) {
         return true;
@@ -44,7 +45,7 @@ fn one_implies(condition: &Expr, predicate: &Expr) -> bool {
     }
 }
 
-/// Whether the condition cannot be true where `operand` is NULL.
+/// Returns whether the condition cannot be true where `operand` is NULL.
 fn is_false_for_null(condition: &Expr, operand: &Expr) -> bool {
     if condition.same(operand) {
         return true;
@@ -62,7 +63,7 @@ fn is_false_for_null(condition: &Expr, operand: &Expr) -> bool {
     }
 }
 
-/// Whether the expression is NULL where `operand` is NULL.
+/// Returns whether the expression is NULL where `operand` is NULL.
 fn is_null_for_null(expr: &Expr, operand: &Expr) -> bool {
     if expr.same(operand) {
         return true;
@@ -78,7 +79,7 @@ fn is_null_for_null(expr: &Expr, operand: &Expr) -> bool {
     }
 }
 
-/// `operand op constant`.
+/// A comparison `operand op constant`.
 struct Bound<'e> {
     operand: &'e Expr,
     operator: &'static str,
@@ -109,11 +110,11 @@ fn bound(expr: &Expr) -> Option<Bound<'_>> {
         let of_integer = matches!(operand.ty, TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8);
         return of_integer.then_some(Bound { operand, operator, value, ty: TypeOid::INT8 });
     }
-    // A comparison of other different types orders by another rule than either type's own.
+    // A comparison of two other, different types follows an order that neither type has.
     (side.ty == operand.ty).then(|| Bound { operand, operator, value: value.clone(), ty: side.ty })
 }
 
-/// Integers of all widths compare with each other.
+/// Widens an integer: integers of all widths compare with each other.
 fn integer(value: &Datum) -> Option<Datum> {
     match value {
         Datum::Int2(v) => Some(Datum::Int8(i64::from(*v))),
@@ -123,7 +124,7 @@ fn integer(value: &Datum) -> Option<Datum> {
     }
 }
 
-/// Whether `x op a` implies `x op b`, for constants of one type.
+/// Returns whether `x op a` implies `x op b`, for constants of one type.
 fn compares_within(condition: &Expr, predicate: &Expr) -> bool {
     let Some(wanted) = bound(predicate) else { return false };
     if let ExprKind::ArrayCompare { function, any: true, left, right, .. } = &condition.kind {
@@ -140,7 +141,7 @@ fn compares_within(condition: &Expr, predicate: &Expr) -> bool {
         && within(given.operator, &given.value, &wanted)
 }
 
-/// Whether every `x` with `x operator value` satisfies the wanted comparison.
+/// Returns whether every `x` with `x operator value` satisfies the wanted comparison.
 fn within(operator: &str, value: &Datum, wanted: &Bound<'_>) -> bool {
     let order = compare(wanted.ty, value, &wanted.value);
     match (operator, wanted.operator) {

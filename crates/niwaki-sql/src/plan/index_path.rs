@@ -1,4 +1,4 @@
-//! Which conditions an index answers, and in which way it is read.
+//! Index access paths: matches conditions with the keys of a table's indexes.
 
 use niwaki_catalog::IndexColumn;
 
@@ -13,14 +13,14 @@ use super::scan::{Candidate, DISABLED_COST, IndexPath, KeyCondition, ScanPath, T
 use crate::expr::{Expr, ExprKind};
 use crate::index_expression::compiled;
 
-/// Distinct values of a column that was not analyzed: PostgreSQL's guess.
+/// Assumed number of distinct values of a column that was not analyzed: PostgreSQL's guess.
 pub(super) const UNKNOWN_GROUPS: f64 = 200.0;
 
-/// What a key column of an index holds, over the query's row.
+/// The content of an index key column, over the query's row.
 enum KeyPart {
     Slot(usize),
     Expression(Expr),
-    /// An expression that cannot be read: nothing matches it.
+    /// An expression that cannot be compiled. No condition matches it.
     Unknown,
 }
 
@@ -33,7 +33,7 @@ impl KeyPart {
         }
     }
 
-    /// The table's column, if it is one.
+    /// Returns the table's column, if the key part is a plain column.
     fn column(&self, table: &Table<'_>) -> Option<usize> {
         match self {
             Self::Slot(slot) => slot.checked_sub(table.start),
@@ -42,8 +42,8 @@ impl KeyPart {
     }
 }
 
-/// The key columns of an index, and the predicate that its rows satisfy, over the query's row. `None`
-/// when the predicate cannot be read: nothing implies it.
+/// Returns the key columns of an index, and the predicate that its rows satisfy, over the query's
+/// row. Returns `None` if the predicate cannot be compiled: nothing implies it then.
 fn index_parts(table: &Table<'_>, position: usize) -> Option<(Vec<KeyPart>, Option<Expr>)> {
     let index = table.relation.table.as_ref()?.definition().indexes.get(position)?;
     let key = index.key.iter().map(|key| match &key.source {
@@ -60,49 +60,49 @@ fn index_parts(table: &Table<'_>, position: usize) -> Option<(Vec<KeyPart>, Opti
     Some((key.collect(), predicate))
 }
 
-/// What the conditions say about one key column.
+/// The conditions on one key column.
 struct ColumnMatch {
     key: KeyCondition,
-    /// The conditions it stands for, by number.
+    /// Numbers of the conditions that the key stands for.
     covered: Vec<usize>,
     selectivity: f64,
-    /// Ranges that the scan has for each of those before it, estimated.
+    /// Estimated number of ranges for each range of the preceding columns.
     ranges: f64,
 }
 
-/// The order in which a scan of an index gives rows.
+/// The row order of an index scan.
 #[derive(Clone, Copy)]
 pub(super) struct IndexOrder {
-    /// Ascending in the index's own order.
+    /// True if the scan reads the index in its own order.
     pub(super) forward: bool,
-    /// How many keys of the wanted order, from the first, it is.
+    /// Number of leading keys of the wanted order that hold.
     keys: usize,
-    /// Groups of rows that are equal in those keys, about.
+    /// Estimated number of groups of rows that are equal in those keys.
     groups: f64,
 }
 
-/// A way to use an index.
+/// A use of an index.
 #[derive(Clone)]
 pub(super) struct IndexMatch {
     /// Position among the table's indexes.
     pub(super) position: usize,
     pub(super) keys: Vec<KeyCondition>,
     pub(super) bounding: usize,
-    /// Conditions that its keys ensure, by number.
+    /// Numbers of the conditions that the keys ensure.
     pub(super) covered: Vec<usize>,
     /// Conditions that the predicate of a partial index ensures.
     pub(super) ensured: Vec<usize>,
-    /// Whether it is the index of some rows only.
+    /// True if the index is partial.
     pub(super) partial: bool,
-    /// What it gives of the wanted order.
+    /// The part of the wanted order that the index supplies.
     pub(super) order: Option<IndexOrder>,
-    /// Share of the entries that satisfy all of its conditions.
+    /// Share of the entries that satisfy all conditions of the scan.
     pub(super) selectivity: f64,
     /// Share of the entries in the ranges that bound the scan.
     pub(super) read: f64,
-    /// Descents from the root.
+    /// Number of descents from the B-tree root.
     pub(super) descents: f64,
-    /// Whether it gives one row at most.
+    /// True if the scan returns at most one row.
     pub(super) point: bool,
 }
 
@@ -123,17 +123,17 @@ impl IndexMatch {
         }
     }
 
-    /// Whether its scan reads less than all rows.
+    /// Returns whether the scan reads less than all rows.
     pub(super) fn bounds(&self) -> bool {
         self.bounding > 0 || self.partial
     }
 
-    /// All conditions that the rows of its scan satisfy, by number.
+    /// Returns the numbers of all conditions that the scan's rows satisfy.
     pub(super) fn satisfied(&self) -> Vec<usize> {
         [self.covered.as_slice(), &self.ensured].concat()
     }
 
-    /// What its scan reads of the index.
+    /// Returns the work of the scan in the index.
     pub(super) fn reads(&self, table: &Table<'_>) -> IndexRead {
         let rows = table.size.rows;
         let pages = table
@@ -148,7 +148,7 @@ impl IndexMatch {
             rows: (rows * selectivity).max(1.0),
             descents: self.descents,
             operators: self.covered.len() as f64,
-            // The metapage is not read.
+            // The scan does not read the metapage.
             index_pages: pages.map_or(rows / 250.0, f64::from).max(2.0) - 1.0,
             index_entries: rows.max(1.0),
             loops: table.context.loops,
@@ -163,7 +163,7 @@ impl IndexMatch {
         only: bool,
     ) -> IndexPath {
         let costs = &table.context.settings.costs;
-        // The plan of a point statement says nothing about costs, and is made without looking.
+        // A point statement's plan needs no costs, so the statistics are not read.
         let (rows, cost) = if self.point && table.context.loops <= 1.0 {
             (1.0, 0.0)
         } else {
@@ -231,7 +231,7 @@ fn match_column(
                     ranges: 1.0,
                 });
             }
-            // What a bound ensures as well.
+            // A bound ensures IS NOT NULL as well.
             covered.push(number);
             continue;
         }
@@ -255,7 +255,8 @@ fn match_column(
     Some(ColumnMatch { key, covered, selectivity, ranges: 1.0 })
 }
 
-/// An equality with the table's side first, as PostgreSQL shows it; any other condition as it is.
+/// Puts the table's side of an equality first, as PostgreSQL shows it. Other conditions stay
+/// unchanged.
 fn column_first(table: &Table<'_>, condition: &Expr) -> Expr {
     let mut condition = condition.clone();
     if let ExprKind::Call { function, arguments } = &mut condition.kind
@@ -271,7 +272,7 @@ fn column_first(table: &Table<'_>, condition: &Expr) -> Expr {
     condition
 }
 
-/// `key IS NULL` (false) or `IS NOT NULL` (true).
+/// Recognizes `key IS NULL` (false) or `key IS NOT NULL` (true).
 fn null_test(condition: &Expr, key: &KeyPart) -> Option<bool> {
     match &condition.kind {
         ExprKind::IsNull { argument, negated } if key.is(argument) => Some(*negated),
@@ -279,8 +280,8 @@ fn null_test(condition: &Expr, key: &KeyPart) -> Option<bool> {
     }
 }
 
-/// The ways in which a table's indexes answer some conditions; also, without any, in which they could be
-/// read for their order.
+/// Returns the uses of a table's indexes for some conditions. Indexes without a matching condition
+/// are included: they may be read for their order.
 pub(super) fn index_matches(table: &Table<'_>, conditions: &[Expr]) -> Vec<IndexMatch> {
     let mut found = Vec::new();
     let comparisons: Vec<_> = conditions.iter().map(|part| comparison(part, table)).collect();
@@ -292,7 +293,8 @@ pub(super) fn index_matches(table: &Table<'_>, conditions: &[Expr]) -> Vec<Index
     found
 }
 
-/// `comparisons`: what each of the conditions compares, if it is a comparison.
+/// Adds the uses of one index to `out`. `comparisons` has each condition as a comparison, if it is
+/// one.
 fn match_index(
     table: &Table<'_>,
     conditions: &[Expr],
@@ -325,7 +327,7 @@ fn match_index(
         open = open && part.as_ref().is_some_and(|p| !matches!(p.key, KeyCondition::Range { .. }));
         parts.push(part);
     }
-    // In the order of the columns; an index may have one twice.
+    // Remove duplicates, in the order of the columns: an index may have a column twice.
     let mut known = Vec::with_capacity(found.covered.len());
     found.covered.retain(|number| {
         let new = !known.contains(number);
@@ -346,8 +348,8 @@ fn match_index(
     out.push(found);
 }
 
-/// Notes the conditions that a partial index's predicate ensures: a plain scan need not judge them again,
-/// because every row that it reaches satisfies it.
+/// Notes the conditions that a partial index's predicate ensures. A plain scan need not evaluate
+/// them again, because every row that it reaches satisfies them.
 fn add_ensured(table: &Table<'_>, predicate: Expr, conditions: &[Expr], found: &mut IndexMatch) {
     let mut parts = Vec::new();
     split_conjuncts(predicate, &mut parts);
@@ -361,9 +363,11 @@ fn add_ensured(table: &Table<'_>, predicate: Expr, conditions: &[Expr], found: &
     }
 }
 
-/// The skip scans: the columns up to a later condition bound the scan too, which looks for each of the
-/// values that the columns before it have. Rule: only where ANALYZE has counted those values; each
-/// combination of them costs two descents, one to its entries and one past them.
+/// Adds the skip scans.
+///
+/// In a skip scan a condition on a later column bounds the scan, too. The scan searches below each
+/// value that the columns before it have. Rule: only where ANALYZE counted those values. Each
+/// combination of them costs two descents: one to its entries, one past them.
 fn skip_scans(
     table: &Table<'_>,
     key_parts: &[KeyPart],
@@ -403,7 +407,7 @@ fn skip_scans(
     }
 }
 
-/// Scans of indexes, in their order.
+/// Returns the candidate index scans, in the order of `matches`.
 pub(super) fn index_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Vec<Candidate> {
     let settings = &table.context.settings;
     let costs = &settings.costs;
@@ -417,7 +421,8 @@ pub(super) fn index_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Vec
         if !found.bounds() && order.is_none() && !only {
             continue;
         }
-        // A point of a unique index always wins: it stays right however the table grows.
+        // A point lookup in a unique index always wins: it stays the best path however the table
+        // grows.
         let forward = order.is_none_or(|order| order.forward);
         let path = found.path(table, table.conditions, forward, only);
         let loops = table.context.loops;
@@ -458,7 +463,7 @@ pub(super) fn index_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Vec
     candidates
 }
 
-/// What the index gives of the wanted order, if it gives some of it.
+/// Returns the part of the wanted order that the index supplies, if there is one.
 fn index_order(
     table: &Table<'_>,
     columns: &[IndexColumn],
@@ -469,11 +474,11 @@ fn index_order(
     if order.is_empty() {
         return None;
     }
-    // Columns fixed to one value have no order of their own.
+    // Columns fixed to one value do not affect the order.
     let fixed = |position: usize| {
         matches!(keys.get(position), Some(KeyCondition::Equal(_) | KeyCondition::Null))
     };
-    // The direction in which a key column comes in the order of a wanted key.
+    // The scan direction that puts a key column in the order of a wanted key.
     let direction_of = |position: usize, wanted: &SortKey| {
         let column = columns.get(position)?;
         if !parts.get(position)?.is(&wanted.expr) {
@@ -499,7 +504,7 @@ fn index_order(
         }
         found += 1;
     }
-    // Keys that have one value each say nothing of the others.
+    // If all found keys are fixed to one value, the index orders nothing.
     if found < order.len() && direction.is_none() {
         return None;
     }

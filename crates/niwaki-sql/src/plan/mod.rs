@@ -1,5 +1,6 @@
-//! Plans: what execution walks. Immutable, so that a prepared statement keeps one and many executions
-//! share it.
+//! Plan trees, which the executor walks.
+//!
+//! A plan is immutable: a prepared statement keeps one plan, and many executions share it.
 
 mod append;
 mod backward;
@@ -61,56 +62,59 @@ pub(crate) use window::{
 /// A nested query with its own rows.
 #[derive(Clone, Debug)]
 pub(crate) struct SubPlan {
-    /// Number in the statement: where its result is remembered.
+    /// Number in the statement, under which the executor caches the result.
     pub(crate) number: usize,
-    /// Queries that read one another are dropped one in another.
+    /// The root step. `Deep`: queries that read one another are dropped recursively, one inside
+    /// another.
     pub(crate) root: Deep<Arc<PlanNode>>,
-    /// Known here: queries that name others twice would be gone through for each path to them.
+    /// The estimate, kept here: otherwise a query that two others name would be walked once for
+    /// each path to it.
     pub(crate) estimate: Estimate,
     pub(crate) columns: Vec<ColumnInfo>,
-    /// Whether it reads rows of the queries around it.
+    /// True if the query reads rows of the queries around it.
     pub(crate) correlated: bool,
-    /// Slots of the row directly around it that it reads.
+    /// Slots of the directly enclosing row that the query reads.
     pub(crate) reads: Vec<usize>,
-    /// Whether asking it twice can give other rows.
+    /// True if a second execution can give other rows.
     pub(crate) volatile: bool,
-    /// Recursive queries around it whose working rows it reads.
+    /// Enclosing recursive queries whose working table (the newest rows) the query reads.
     pub(crate) working: Vec<usize>,
 }
 
-/// A WITH query that is computed apart from what names it.
+/// A WITH query that is materialized separately from the queries that name it (a CTE scan).
 #[derive(Clone, Debug)]
 pub(crate) struct WithPlan {
     pub(crate) name: String,
     pub(crate) plan: Arc<SubPlan>,
-    /// It changes data, so it is run to its end, whoever reads its rows.
+    /// True if the query changes data: the executor then runs it to completion, even if no query
+    /// reads its rows.
     pub(crate) changes: bool,
 }
 
 /// A recursive WITH query.
 #[derive(Clone, Debug)]
 pub(crate) struct RecursivePlan {
-    /// Its number among the statement's WITH queries.
+    /// Number of the query among the statement's WITH queries.
     pub(crate) number: usize,
-    /// Rows may be there more than once.
+    /// UNION ALL: duplicate rows are kept.
     pub(crate) all: bool,
     pub(crate) left: Arc<PlanNode>,
-    /// Run again and again, each time over the rows that were new the last time.
+    /// The recursive term. It runs repeatedly, each time over the rows that the previous run added.
     pub(crate) right: Arc<PlanNode>,
     pub(crate) columns: Vec<ColumnType>,
-    /// Numbers of nested plans that give other rows each time.
+    /// Numbers of nested plans whose rows differ from run to run.
     pub(crate) dependents: Vec<usize>,
 }
 
-/// The rows that were new the last time.
+/// A scan of the working table: the rows that the previous run of the recursive term added.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkingPlan {
     /// Number of the recursive query.
     pub(crate) number: usize,
     pub(crate) columns: Vec<ColumnInfo>,
-    /// How many are expected.
+    /// Expected number of rows.
     pub(crate) rows: f64,
-    /// Name of the recursive query, and the one it has here.
+    /// Name of the recursive query. `name` is its alias here.
     pub(crate) query: String,
     pub(crate) name: String,
     pub(crate) start: usize,
@@ -118,8 +122,8 @@ pub(crate) struct WorkingPlan {
 }
 
 impl PlanNode {
-    /// Whether the rows depend on nothing that can be different at another time: PostgreSQL computes
-    /// them when it plans.
+    /// Returns whether the rows are the same at any time. PostgreSQL computes such rows when it
+    /// plans.
     pub(crate) fn is_constant(&self) -> bool {
         let constant = |expr: &Expr| !is_volatile(expr) && !has_query(expr);
         match self {
@@ -143,7 +147,8 @@ pub(crate) struct AggregateCall {
     pub(crate) filter: Option<Expr>,
     /// ORDER BY inside the call: expression, descending, NULLs first.
     pub(crate) order: Vec<(Expr, bool, bool)>,
-    /// WITHIN GROUP: how many of the arguments stand before it; the others are what `order` has.
+    /// WITHIN GROUP: the number of direct arguments, which stand before it. `order` has the other
+    /// arguments.
     pub(crate) direct: Option<usize>,
 }
 
@@ -155,12 +160,13 @@ pub(crate) struct SetCall {
 }
 
 impl SetCall {
-    /// Names and types of what each of its rows has, if it gives rows of several columns.
+    /// Returns names and types of the result columns if the function returns rows of several
+    /// columns.
     pub(crate) fn fields(&self) -> Option<RecordFields> {
         self.function.fields(&self.arguments)
     }
 
-    /// Whether it is a call of the same function with the same arguments.
+    /// Returns whether both call the same function with the same arguments.
     pub(crate) fn same(&self, other: &Self) -> bool {
         let same_function = match (&self.function, &other.function) {
             (SetFunction::Builtin(a), SetFunction::Builtin(b)) => std::ptr::eq(*a, *b),
@@ -175,7 +181,7 @@ impl SetCall {
     }
 }
 
-/// Names and types of what each row of a function has, if it gives rows of several columns.
+/// Returns names and types of the result columns if the function returns rows of several columns.
 pub(crate) fn fields_of_rows(function: &Function, arguments: &[Expr]) -> Option<RecordFields> {
     let element = arguments.first().and_then(|array| element_of(array.ty));
     let field = |&(name, ty): &(&str, TypeOid)| {
@@ -186,7 +192,7 @@ pub(crate) fn fields_of_rows(function: &Function, arguments: &[Expr]) -> Option<
     Some(function.columns()?.iter().map(field).collect())
 }
 
-/// One key of a sort, read from the rows that come in.
+/// One key of a sort, evaluated over the input rows.
 #[derive(Clone, Debug)]
 pub(crate) struct SortKey {
     pub(crate) expr: Expr,
@@ -194,7 +200,7 @@ pub(crate) struct SortKey {
     pub(crate) nulls_first: bool,
 }
 
-/// Which rows a join keeps.
+/// The kinds of joins, by the rows that they keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JoinKind {
     Inner,
@@ -210,14 +216,15 @@ pub(crate) enum JoinKind {
     Anti,
 }
 
-/// An equality that joins: its side over the outer row, and that over the inner row. Their types hash alike.
+/// An equality that joins two inputs: an expression over the outer row and one over the inner row.
+/// Values of both types have the same hash.
 #[derive(Clone, Debug)]
 pub(crate) struct JoinKey {
     pub(crate) outer: Expr,
     pub(crate) inner: Expr,
 }
 
-/// How two inputs are joined. Both write their own slots of one row.
+/// A join of two inputs. Both inputs write their own slots of one shared row.
 #[derive(Clone, Debug)]
 pub(crate) struct JoinPlan {
     pub(crate) kind: JoinKind,
@@ -226,18 +233,20 @@ pub(crate) struct JoinPlan {
     /// Slots of the sides, filled with NULL where nothing matches.
     pub(crate) outer_slots: Vec<SlotRange>,
     pub(crate) inner_slots: Vec<SlotRange>,
-    /// The inner side reads the outer side's row, so it runs anew for each.
+    /// True if the inner side reads the outer row: the inner side then runs anew for each outer
+    /// row.
     pub(crate) inner_depends: bool,
-    /// Equalities by which the inner rows are hashed; without any, each outer row meets every inner row.
+    /// Equalities by which the inner rows are hashed. Without any, each outer row is compared with
+    /// every inner row.
     pub(crate) hash: Vec<JoinKey>,
-    /// Equalities by which both sides are in order, ascending, NULLs last: a merge join.
+    /// Equalities of a merge join: both inputs are sorted by them, ascending, NULLs last.
     pub(crate) merge: Vec<JoinKey>,
-    /// Every condition of the join that is not checked below it.
+    /// All join conditions that no step below checks.
     pub(crate) condition: Option<Expr>,
     pub(crate) estimate: Estimate,
 }
 
-/// Set operations of rows.
+/// The kinds of set operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SetKind {
     Union,
@@ -254,15 +263,15 @@ pub(crate) struct LockTarget {
     pub(crate) wait: LockWait,
 }
 
-/// A left join as a newer version of one of its rows is judged by it: where ON does not hold, the slots of its right
-/// side become NULL.
+/// The recheck of a left join for a newer version of one of its rows. Where ON does not hold, the
+/// slots of the right side become NULL.
 #[derive(Clone, Debug)]
 pub(crate) struct OuterCheck {
     pub(crate) slots: Vec<SlotRange>,
     pub(crate) on: Expr,
 }
 
-/// INSERT, UPDATE or DELETE.
+/// An INSERT, UPDATE or DELETE.
 #[derive(Clone, Debug)]
 pub(crate) struct ModifyPlan {
     pub(crate) kind: ModifyKind,
@@ -270,19 +279,21 @@ pub(crate) struct ModifyPlan {
     /// Alias or name, for EXPLAIN.
     pub(crate) name: String,
     pub(crate) input: Arc<PlanNode>,
-    /// Slots of the input's row.
+    /// Width of the input's row, in slots.
     pub(crate) input_width: usize,
     /// First slot of the target table in the input's row (UPDATE, DELETE).
     pub(crate) start: usize,
-    /// The new row: for each column its expression over the input's row; `None` keeps the old value.
+    /// The new row: one expression over the input's row for each column. `None` keeps the old
+    /// value.
     pub(crate) values: Vec<Option<Expr>>,
-    /// Generated columns with their expressions over the new row, which has all others by then.
+    /// Generated columns with their expressions over the new row. All other columns of the new row
+    /// are computed first.
     pub(crate) generated: Vec<(usize, Expr)>,
     /// CHECK constraints over the new row: name, condition.
     pub(crate) checks: Vec<(String, Expr)>,
-    /// Of a partition: the bounds that the new row must be within, the innermost first.
+    /// For a partition: the bounds that must contain the new row, the innermost first.
     pub(crate) bounds: Vec<WithinBound>,
-    /// Of a partitioned table: what belongs to each of its leaves.
+    /// For a partitioned table: the rules of each leaf.
     pub(crate) leaves: Vec<LeafRules>,
     /// Conditions of views WITH CHECK OPTION over the new row: the view's name, condition.
     pub(crate) view_checks: Vec<(String, Expr)>,
@@ -294,87 +305,88 @@ pub(crate) struct ModifyPlan {
     pub(crate) recheck: Option<Expr>,
     /// ON CONFLICT (INSERT).
     pub(crate) conflict: Option<ConflictPlan>,
-    /// The statement's tag says how many rows it changed.
+    /// True if the command tag reports the number of changed rows.
     pub(crate) counted: bool,
 }
 
-/// MERGE.
+/// A MERGE.
 #[derive(Clone, Debug)]
 pub(crate) struct MergePlan {
     pub(crate) relation: Arc<Relation>,
     /// Alias or name, for EXPLAIN.
     pub(crate) name: String,
-    /// Rows of the source, and what each matches.
+    /// Rows of the source, each with the target row that it matches.
     pub(crate) input: Arc<PlanNode>,
-    /// Slots of the input's row.
+    /// Width of the input's row, in slots.
     pub(crate) input_width: usize,
-    /// First slot of the table in that row; its address is NULL where nothing matches.
+    /// First slot of the table in the input's row. The row's `ctid` is NULL where nothing matches.
     pub(crate) start: usize,
-    /// What a newer version of a row must satisfy to match still, over the input's row.
+    /// Condition, over the input's row, under which a newer version of a target row still matches.
     pub(crate) recheck: Option<Expr>,
-    /// In their order: the first whose condition holds is taken.
+    /// The actions in their order. The first action whose condition holds is executed.
     pub(crate) actions: Vec<MergeAction>,
 }
 
-/// One WHEN of a MERGE.
+/// One WHEN clause of a MERGE.
 #[derive(Clone, Debug)]
 pub(crate) struct MergeAction {
-    /// Whether it is for rows of the source that match one of the table, or for the others.
+    /// True for WHEN MATCHED: the action is for source rows that match a target row. False for the
+    /// other source rows.
     pub(crate) matched: bool,
     pub(crate) condition: Option<Expr>,
-    /// What it does to the row; `None` for DO NOTHING. The input of this change is not asked.
+    /// The change of the row; `None` for DO NOTHING. The executor ignores the input of this plan.
     pub(crate) change: Option<ModifyPlan>,
 }
 
-/// A bound of a partition: rows must belong to it, and not to another partition.
+/// A partition bound: new rows must belong to this partition, not to a sibling.
 #[derive(Clone, Debug)]
 pub(crate) struct WithinBound {
     /// The partitioned table.
     pub(crate) parent: Arc<Relation>,
-    /// The partition's number among those of the table.
+    /// The partition's number among the partitions of `parent`.
     pub(crate) member: usize,
-    /// From the columns of the table to those of the partition.
+    /// Maps the columns of `parent` to the columns of the partition.
     pub(crate) columns: ColumnMap,
 }
 
-/// What new rows of one leaf of a partitioned table must satisfy, over its own columns.
+/// The rules for new rows of one leaf of a partitioned table, over the leaf's own columns.
 #[derive(Clone, Debug)]
 pub(crate) struct LeafRules {
     /// Generated columns with their expressions.
     pub(crate) generated: Vec<(usize, Expr)>,
     /// CHECK constraints: name, condition.
     pub(crate) checks: Vec<(String, Expr)>,
-    /// What its row triggers do.
+    /// The leaf's row triggers.
     pub(crate) triggers: Option<Arc<RowTriggers>>,
-    /// The unique indexes that decide for ON CONFLICT, by their positions in the leaf's list.
+    /// The unique indexes that arbitrate ON CONFLICT, by their positions in the leaf's list.
     pub(crate) arbiters: Vec<usize>,
 }
 
-/// What an INSERT does about rows that have a new row's key.
+/// The ON CONFLICT clause of an INSERT: how a new row whose key exists is handled.
 #[derive(Clone, Debug)]
 pub(crate) struct ConflictPlan {
-    /// The unique indexes that decide, by their positions in the relation's list.
+    /// The unique indexes that arbitrate, by their positions in the relation's list.
     pub(crate) arbiters: Vec<usize>,
-    /// The statement says which.
+    /// True if the statement names the conflict target.
     pub(crate) inferred: bool,
-    /// DO UPDATE; without it, DO NOTHING.
+    /// DO UPDATE, or `None` for DO NOTHING.
     pub(crate) update: Option<ConflictUpdate>,
 }
 
-/// DO UPDATE. Its expressions read the input's row, with the row that is there in the target's slots.
+/// DO UPDATE. Its expressions read the input's row, whose target slots hold the existing row.
 #[derive(Clone, Debug)]
 pub(crate) struct ConflictUpdate {
-    /// First slot of the row that was to be inserted.
+    /// First slot of the row that INSERT proposed (`EXCLUDED`).
     pub(crate) excluded: usize,
-    /// For each column its expression; `None` keeps the old value.
+    /// One expression for each column; `None` keeps the old value.
     pub(crate) values: Vec<Option<Expr>>,
     /// WHERE.
     pub(crate) condition: Option<Expr>,
-    /// How the row that is there is locked.
+    /// The lock that the existing row gets.
     pub(crate) lock: RowLock,
 }
 
-/// Which change.
+/// The kinds of data changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ModifyKind {
     Insert,
@@ -394,7 +406,7 @@ pub(crate) enum PlanNode {
         relation: Arc<Relation>,
         name: String,
         start: usize,
-        /// A column, by its position, and the one value of it that is wanted.
+        /// A column, by its position, with the single value that the scan wants of it.
         key: Option<(usize, Expr)>,
         filter: Option<Expr>,
     },
@@ -404,7 +416,7 @@ pub(crate) enum PlanNode {
         start: usize,
         filter: Option<Expr>,
     },
-    /// A WITH query, computed once.
+    /// A WITH query that is computed once (a CTE scan).
     Shared {
         plan: Arc<SubPlan>,
         /// Its name in WITH.
@@ -421,7 +433,7 @@ pub(crate) enum PlanNode {
         ordinality: bool,
         filter: Option<Expr>,
     },
-    /// A function that gives one value, used as a table.
+    /// A function that returns one value, in FROM.
     Single {
         expr: Expr,
         name: String,
@@ -429,7 +441,7 @@ pub(crate) enum PlanNode {
         ordinality: bool,
         filter: Option<Expr>,
     },
-    /// Rows of expressions, into slots from 0 on.
+    /// Rows of expressions (VALUES), written into slots from 0 on.
     Values {
         rows: Vec<Vec<Expr>>,
     },
@@ -438,13 +450,14 @@ pub(crate) enum PlanNode {
         input: Arc<PlanNode>,
         condition: Expr,
     },
-    /// The inner side of a hash join that several threads read.
+    /// The inner side of a hash join, read by several threads.
     Gather {
         input: Arc<PlanNode>,
-        /// Threads that help the session's own, at most.
+        /// Most worker threads that help the session's own thread.
         workers: usize,
     },
-    /// A condition that reads nothing of the rows: asked once, it lets all or none of them through.
+    /// A condition that reads no column of the rows. It is evaluated once, and lets all rows
+    /// through or none.
     Gate {
         input: Arc<PlanNode>,
         condition: Expr,
@@ -453,13 +466,13 @@ pub(crate) enum PlanNode {
         input: Arc<PlanNode>,
         input_width: usize,
         groups: Vec<Expr>,
-        /// How many of them the statement has; the others are determined by these.
+        /// Number of group expressions that the statement has. These determine the remaining ones.
         written: usize,
         sets: GroupingSets,
         calls: Vec<AggregateCall>,
-        /// The rows come in the order of what they are grouped by.
+        /// True if the input is sorted by the group expressions.
         sorted: bool,
-        /// Threads that help the session's own, at most.
+        /// Most worker threads that help the session's own thread.
         workers: usize,
     },
     /// Adds the results of window functions to each row.
@@ -467,7 +480,8 @@ pub(crate) enum PlanNode {
         input: Arc<PlanNode>,
         plan: Box<WindowPlan>,
     },
-    /// Computes a new row; with sets, one per row of the longest set.
+    /// Computes a new row. With set-returning functions, computes one row for each row of the
+    /// longest set.
     Project {
         input: Arc<PlanNode>,
         input_width: usize,
@@ -477,20 +491,20 @@ pub(crate) enum PlanNode {
     Sort {
         input: Arc<PlanNode>,
         keys: Vec<SortKey>,
-        /// How many of them, from the first, the input is in the order of.
+        /// Number of leading keys by which the input is already sorted.
         presorted: usize,
     },
-    /// Rows that differ in the first `columns` values, the first of each.
+    /// The first row of each combination of the first `columns` values.
     Distinct {
         input: Arc<PlanNode>,
         columns: Vec<ColumnType>,
     },
-    /// The first of rows that come one after the other and are equal in these keys.
+    /// The first of several adjacent rows that are equal in these keys.
     First {
         input: Arc<PlanNode>,
         keys: Vec<Expr>,
     },
-    /// The first row of each combination of keys, over slots; none where a key is NULL.
+    /// The first row of each combination of keys, over slots. Rows with a NULL key are dropped.
     Unique {
         input: Arc<PlanNode>,
         keys: Vec<Expr>,
@@ -503,7 +517,8 @@ pub(crate) enum PlanNode {
     LockRows {
         input: Arc<PlanNode>,
         targets: Vec<LockTarget>,
-        /// What a newer version of a row is judged by: first the left joins from the inside out, then the conditions.
+        /// The recheck of a newer row version: first the left joins from the inside out, then the
+        /// conditions.
         outer: Vec<OuterCheck>,
         recheck: Option<Expr>,
     },
@@ -518,7 +533,7 @@ pub(crate) enum PlanNode {
     Merge(Box<MergePlan>),
     Recursive(RecursivePlan),
     Working(WorkingPlan),
-    /// A statement with the WITH queries that are computed apart from it.
+    /// A statement together with the WITH queries that are materialized separately.
     With {
         input: Arc<PlanNode>,
         queries: Vec<WithPlan>,

@@ -1,4 +1,4 @@
-//! What several threads do together (`exec/parallel/`).
+//! Parallel plans: decides which steps several threads share (`exec/parallel/`).
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::expr::{Expr, ExprKind};
 use crate::functions::Volatility;
 use crate::query::Grouping;
 
-/// Blocks that the threads divide among them: of the table whose rows are joined with those of all others, if it is read in full.
+/// Returns the number of blocks that the threads divide among them. They belong to the driving
+/// table, whose rows are joined with all other tables, if it is read in full.
 fn driving_blocks(input: &PlanNode) -> Option<f64> {
     match input {
         PlanNode::Scan(scan) if matches!(scan.path, PathPlan::Sequential) => {
@@ -25,7 +26,7 @@ fn driving_blocks(input: &PlanNode) -> Option<f64> {
     }
 }
 
-/// Threads that may help to aggregate these rows.
+/// Returns the number of worker threads that may help to aggregate these rows.
 pub(super) fn workers(input: &PlanNode, grouping: &Grouping, settings: &PlannerSettings) -> usize {
     let possible = settings.parallel_workers > 0
         && grouping.groups.iter().all(is_for_threads)
@@ -37,7 +38,7 @@ pub(super) fn workers(input: &PlanNode, grouping: &Grouping, settings: &PlannerS
     }
 }
 
-/// Has threads read the large inner sides of hash joins, which are read as a whole.
+/// Lets threads read the large inner sides of hash joins, which are read in full.
 pub(super) fn gather_inner(node: &mut PlanNode, settings: &PlannerSettings) {
     if settings.parallel_workers == 0 {
         return;
@@ -63,7 +64,8 @@ pub(super) fn gather_inner(node: &mut PlanNode, settings: &PlannerSettings) {
     }
 }
 
-/// PostgreSQL's rule: one for a table of the least size, another each time it is three times as large.
+/// Returns PostgreSQL's number of workers: one for a table of the minimum size, one more for each
+/// threefold size.
 fn by_size(pages: f64, settings: &PlannerSettings) -> usize {
     if pages < settings.parallel_table_blocks {
         return 0;
@@ -73,7 +75,8 @@ fn by_size(pages: f64, settings: &PlannerSettings) -> usize {
     (1..=settings.parallel_workers).take_while(|count| *count as f64 <= 1.0 + more).count()
 }
 
-/// Whether threads can evaluate an expression: without the session, and with what comes of nothing but its row.
+/// Returns whether worker threads can evaluate an expression. It must not need the session, and
+/// must depend only on its row.
 fn is_for_threads(expr: &Expr) -> bool {
     !expr.any(&mut |part| match &part.kind {
         ExprKind::Call { function, .. } => function.volatility != Volatility::Immutable,
@@ -86,7 +89,8 @@ fn is_for_threads(expr: &Expr) -> bool {
     })
 }
 
-/// Whether the states of two threads make the one that there would be had one of them taken all rows.
+/// Returns whether the partial states of two threads combine to the state of a single thread over
+/// all rows.
 fn can_be_put_together(call: &AggregateCall) -> bool {
     use AggregateKind as K;
     let kind = matches!(
@@ -111,7 +115,7 @@ fn can_be_put_together(call: &AggregateCall) -> bool {
         && call.arguments.iter().chain(&call.filter).all(is_for_threads)
 }
 
-/// Whether threads can do all steps up to the driving scan.
+/// Returns whether worker threads can execute all steps up to the driving scan.
 fn steps_are_for_threads(input: &PlanNode) -> bool {
     match input {
         PlanNode::Scan(scan) => scan.exprs().all(is_for_threads),
@@ -132,7 +136,8 @@ fn steps_are_for_threads(input: &PlanNode) -> bool {
     }
 }
 
-/// A hash join, or a nested loop into an index.
+/// Returns whether the join is a hash join, or a nested loop into an index, that worker threads can
+/// execute.
 fn is_join_for_threads(join: &JoinPlan) -> bool {
     if !join.condition.iter().all(is_for_threads) {
         return false;

@@ -1,4 +1,4 @@
-//! From a query to the steps that answer it.
+//! The planner: builds the plan steps of a query.
 
 use std::sync::Arc;
 
@@ -31,30 +31,32 @@ use crate::query::{
 };
 use crate::rewrite::{AskedOnce, asked_once};
 
-/// A query that is asked once for all rows costs at most so many times as much as asking it for one that it has no answer
-/// for: how many ask is not known well, as conditions may leave out most.
+/// Limit for evaluating an EXISTS query once for all rows: that may cost at most `AS_MUCH` times a
+/// complete execution for one row. The number of rows that ask is uncertain, because other
+/// conditions may leave out most of them.
 const AS_MUCH: f64 = 2.0;
 
-/// Most queries that are planned in a second way. They nest: without a bound, each level would take
-/// twice what the level inside it takes.
+/// Most queries that one statement plans in a second way. They nest: without a bound, each level
+/// would take twice the time of the level inside it.
 const SECOND_WAYS_MAX: usize = 1_000;
 
-/// How many rows an item other than a table is taken to give, before it is planned.
+/// Assumed number of rows of a FROM item other than a table, before the item is planned.
 const ROWS: f64 = 1000.0;
 
 /// The plan of a statement.
 pub(crate) struct StatementPlan {
     pub(crate) root: PlanNode,
-    /// How many nested plans it has.
+    /// Number of nested plans in the plan.
     pub(crate) sub_plans: usize,
-    /// Values of parameters may make an index of some rows serve.
+    /// True if parameter values may make a partial index usable.
     pub(crate) wants_values: bool,
 }
 
 /// Plans a statement.
 ///
 /// # Errors
-/// `0A000` for what no plan can do; `57014`, `57P01`, when the session was interrupted.
+/// `0A000` for a query that no plan can compute; `57014`, `57P01`, when the session was
+/// interrupted.
 pub(crate) fn plan_statement(
     statement: StatementQuery,
     context: &AnalyzeContext<'_>,
@@ -88,7 +90,7 @@ pub(crate) fn plan_statement(
     };
     let mut queries = Vec::new();
     for (number, changes) in changes.into_iter().enumerate() {
-        // What changes data is done whether somebody reads its rows or not.
+        // A query that changes data runs even if no other query reads its rows.
         if changes {
             planner.shared(number)?;
         }
@@ -105,15 +107,15 @@ pub(crate) fn plan_statement(
     Ok(StatementPlan { root, sub_plans, wants_values })
 }
 
-/// A WITH query before and after it is planned.
+/// A WITH query, before or after it is planned.
 enum Shared {
     Query(SharedQuery),
     Plan(Arc<SubPlan>),
-    /// Being planned: it cannot name itself.
+    /// Being planned. The query cannot name itself.
     Taken,
 }
 
-/// State of the planning of one statement.
+/// State of planning one statement.
 struct Planner<'a> {
     settings: PlannerSettings,
     interrupts: &'a dyn Fn() -> Result<()>,
@@ -121,25 +123,28 @@ struct Planner<'a> {
     names: Vec<String>,
     shared: Vec<Shared>,
     sub_plans: usize,
-    /// Arrays in which values are looked for.
+    /// Number of arrays that comparisons search (`= ANY` lists).
     lists: u32,
-    /// Some table has an index of some of its rows, and a condition a parameter: its value may say that the index serves.
+    /// True if some table has a partial index and a condition has a parameter: the parameter's
+    /// value may make the index usable.
     wants_values: bool,
-    /// Of the recursive queries whose right sides are being planned, by number: columns, and rows expected at a time.
+    /// The recursive queries whose recursive terms are being planned, by number: columns, and
+    /// expected rows per iteration.
     working: HashMap<usize, (Vec<ColumnInfo>, f64)>,
-    /// Numbers of the recursive queries whose working rows are read in the query that is being planned.
+    /// Numbers of the recursive queries whose working tables the current query reads.
     met: Vec<usize>,
-    /// A recursive query, and a nested plan that reads its working rows.
+    /// Pairs of a recursive query and a nested plan that reads its working table.
     dependents: Vec<(usize, usize)>,
-    /// Something is being planned in a second way.
+    /// True while a query is planned in a second way.
     again: bool,
-    /// How many queries may still be planned in a second way.
+    /// Number of queries that may still be planned in a second way.
     second_ways: usize,
-    /// How many rows at most may ask the nested queries of what is being planned; of joins, those of the largest table.
+    /// Most rows that may evaluate the nested queries of the current query. For a join, the rows of
+    /// the largest table.
     asking: f64,
 }
 
-/// How many rows of FROM may ask a nested query.
+/// Returns the number of rows of FROM that may evaluate a nested query.
 fn asking(from: &From) -> f64 {
     let rows = |item: &FromItem| match &item.kind {
         ItemKind::Table(relation) => table_rows(relation),
@@ -149,13 +154,14 @@ fn asking(from: &From) -> f64 {
 }
 
 impl Planner<'_> {
-    /// Plans a query whose rows the plan hands up: its columns, and behind them what they are sorted by.
+    /// Plans a query whose rows the plan returns. The rows have the query's columns, then the sort
+    /// expressions.
     fn query(&mut self, query: Query) -> Result<PlanNode> {
         stack::deeper(|| self.query_here(query))
     }
 
-    /// Plans in a second way what is planned, so that the better of the two can be taken: `None`
-    /// where that was done often enough.
+    /// Plans something in a second way, so that the caller can take the better plan. Returns `None`
+    /// once the limit is used up.
     fn second_way<T>(&mut self, plan: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
         let Some(left) = self.second_ways.checked_sub(1) else { return Ok(None) };
         self.second_ways = left;
@@ -204,9 +210,10 @@ impl Planner<'_> {
         Ok(PlanNode::Limit { input: Arc::new(node), count: limit, offset })
     }
 
-    /// A recursive UNION.
+    /// Plans a recursive UNION.
     fn recursive(&mut self, set: SetOperation, columns: &[ColumnInfo]) -> Result<PlanNode> {
-        /// Rows of the working table for each of the first term, as PostgreSQL guesses.
+        /// PostgreSQL's assumed growth: rows of the working table for each row of the non-recursive
+        /// term.
         const GROWTH: f64 = 10.0;
         let Some(number) = set.recursive else {
             return Err(SqlError::internal("a recursive query without a number"));
@@ -223,7 +230,7 @@ impl Planner<'_> {
         Ok(PlanNode::Recursive(RecursivePlan { number, all, left, right, columns, dependents }))
     }
 
-    /// One side of a set operation, with rows of exactly the operation's columns.
+    /// Plans one side of a set operation, with rows of exactly the operation's columns.
     fn set_side(&mut self, side: SetSide) -> Result<Arc<PlanNode>> {
         let input_width = side.query.width();
         let input = Arc::new(self.query(side.query)?);
@@ -261,8 +268,8 @@ impl Planner<'_> {
         }
         let named = named_keys(order, grouping.as_ref(), &distinct, &targets[..columns], &targets);
         let windows = window_order(&windowing, &named);
-        // The order may come from an index when rows go from the scan to the result one by one; of rows that are left out then it is
-        // not known how many must be read.
+        // An index may supply the order if rows go one by one from the scan to the result. If
+        // DISTINCT drops rows, the number of rows to read is unknown.
         let row_by_row = grouping.is_none()
             && windowing.is_empty()
             && distinct != Distinct::Rows
@@ -303,7 +310,7 @@ impl Planner<'_> {
             }
         }
         for lock in &locks {
-            // The address of the row, and which partition it is of.
+            // The row's TID, and its partition.
             let address = lock.start + lock.relation.columns.len();
             used[address] = true;
             used[address + 1] |= lock.relation.is_partitioned();
@@ -343,7 +350,7 @@ impl Planner<'_> {
         let mut input_width = width;
         let in_order = ordered >= wanted_order.len();
         let mut sort_done = row_by_row && in_order;
-        // How many of ORDER BY's keys the rows are in the order of.
+        // Number of leading ORDER BY keys by which the rows are sorted.
         let presorted = if row_by_row { ordered } else { 0 };
         if !locks.is_empty() {
             if !sort_done && !wanted_order.is_empty() {
@@ -388,7 +395,7 @@ impl Planner<'_> {
             }
         }
         if !windowing.is_empty() {
-            // What groups give is not told apart.
+            // Over groups, every value of the row counts as read.
             let read = if grouped { vec![true; input_width] } else { above };
             let done = windowed(windowing, &windows, node, &read, below);
             let arguments = sets.iter_mut().flat_map(|set| &mut set.arguments);
@@ -402,14 +409,15 @@ impl Planner<'_> {
                 && order.iter().zip(&done.order).all(known);
             (node, input_width) = (done.node, done.width);
         }
-        // What a volatile target gives shows when it is computed: in the order of the result, and not for rows that LIMIT
-        // leaves out, as in PostgreSQL. Unless it is what rows are sorted by.
+        // Volatile targets are computed late, as in PostgreSQL: in the result's order, and not for
+        // rows that LIMIT drops. Targets that the rows are sorted by are an exception.
         let by_volatile = order.iter().any(|wanted| is_volatile(&targets[wanted.target]));
         let late = distinct == Distinct::None
             && sets.is_empty()
             && !by_volatile
             && targets.iter().any(is_volatile);
-        // As in PostgreSQL sets make rows of those that are sorted, and that DISTINCT ON leaves, unless these go by a set.
+        // As in PostgreSQL, set-returning functions expand the rows after the sort and after
+        // DISTINCT ON, unless these use a set.
         let (on, ordered) = match &distinct {
             Distinct::On { targets, ordered } => (targets.as_slice(), *ordered),
             _ => (&[][..], !order.is_empty()),
@@ -447,8 +455,10 @@ impl Planner<'_> {
         Ok(node)
     }
 
-    /// FROM's rows for an aggregate of which `limit` groups are wanted in an order: in that order, if some path gives it and what
-    /// is read of it costs less than grouping all rows; returns whether they are.
+    /// Plans FROM for a grouped query that reads only the first `limit` groups in an order.
+    ///
+    /// The rows come in that order if some path gives it and the part read costs less than grouping
+    /// all rows. The flag says whether they do.
     fn grouped(
         &mut self,
         from: From,
@@ -480,8 +490,10 @@ impl Planner<'_> {
         Ok((in_order, true))
     }
 
-    /// What a newer version of a locked or changed row is judged by. Queries in it that read nothing around them are those
-    /// of the conditions: they are run once, and keep what they found, locked rows, too.
+    /// Plans the condition that rechecks a newer version of a locked or changed row.
+    ///
+    /// The uncorrelated queries in it share the plans of the original conditions. So they run once
+    /// and keep their result, including locked rows.
     fn recheck(&mut self, from: &mut From) -> Result<Option<Expr>> {
         self.asking = asking(from);
         let asks = |condition: &Expr| {
@@ -506,7 +518,7 @@ impl Planner<'_> {
         Ok(conjunction(recheck.clone()))
     }
 
-    /// The left joins whose left sides newer versions can come from, from the inside out.
+    /// Collects the left joins whose left side may get a newer row version, from the inside out.
     fn outer_checks(
         &mut self,
         tree: &mut JoinTree,
@@ -536,8 +548,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans FROM and WHERE. `used` are the slots that something above reads. Returns the plan, and how many keys of the
-    /// wanted order, from the first, hold.
+    /// Plans FROM and WHERE. `used` marks the slots that the steps above read. Returns the plan,
+    /// and the number of leading keys of the wanted order that hold.
     fn from(
         &mut self,
         from: From,
@@ -565,7 +577,7 @@ impl Planner<'_> {
             };
             return Ok((node, 0));
         };
-        // What was flattened is part of the tree no more.
+        // Flattened items are no longer in the tree.
         let mut wanted = Vec::new();
         tree.items(&mut wanted);
         let mut leaves = Vec::with_capacity(items.len());
@@ -581,7 +593,7 @@ impl Planner<'_> {
         plan_joins(tree, leaves, conditions, wanted, self.settings, self.interrupts)
     }
 
-    /// Plans the queries inside the conditions of joins.
+    /// Plans the queries inside join conditions.
     fn tree(&mut self, tree: &mut JoinTree, used: &mut [bool]) -> Result<()> {
         let JoinTree::Join(join) = tree else { return Ok(()) };
         for part in &mut join.on {
@@ -639,7 +651,8 @@ impl Planner<'_> {
         Ok(Leaf { kind: LeafKind::Other(node), slots, reads })
     }
 
-    /// The values of `min` and `max`, if the first rows in orders that indexes have cost less than all `rows`.
+    /// Returns the values of `min` and `max` as nested queries over index orders, if these cost
+    /// less than reading all `rows`.
     fn by_index(&mut self, extremes: Extremes, rows: &PlanNode) -> Result<Option<Vec<Expr>>> {
         let most = cost_of_all(rows, extremes.queries.len(), &self.settings);
         let first = self.sub_plans;
@@ -654,7 +667,8 @@ impl Planner<'_> {
                     found = Some(plan);
                     break;
                 }
-                // Numbers of queries in the conditions may be those of WITH queries, which stay.
+                // Do not reuse numbers if the conditions have queries: WITH queries planned here
+                // keep their numbers.
                 if !extremes.nested {
                     self.sub_plans = number;
                 }
@@ -691,7 +705,7 @@ impl Planner<'_> {
         Ok(Arc::new(plan))
     }
 
-    /// The plan of a WITH query.
+    /// Returns the plan of a WITH query, and plans the query on first use.
     fn shared(&mut self, number: usize) -> Result<Arc<SubPlan>> {
         let plan = match std::mem::replace(&mut self.shared[number], Shared::Taken) {
             Shared::Plan(plan) => {
@@ -726,7 +740,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Numbers the array of a comparison whose parts are planned, if it can be a table of values.
+    /// Numbers the array of a comparison if its values can become a lookup table. The comparison's
+    /// parts must be planned.
     fn list(&mut self, expr: &mut Expr) {
         if let ExprKind::ArrayCompare { function, any, left, right, list } = &mut expr.kind
             && value_lists::fits(function, *any, left, right)
@@ -736,9 +751,9 @@ impl Planner<'_> {
         }
     }
 
-    /// The same for all parts of an expression that has no nested queries.
+    /// Numbers the arrays in all parts of an expression without nested queries.
     fn all_lists(&mut self, expr: &mut Expr) {
-        // Cannot fail: the visit does not.
+        // This cannot fail: the visitor does not.
         let _ = expr.for_each_child_mut(&mut |child| {
             self.all_lists(child);
             Ok(())
@@ -746,7 +761,8 @@ impl Planner<'_> {
         self.list(expr);
     }
 
-    /// EXISTS: by the plan that is asked for each row, or once for all if that costs less, and not much more than for a single row.
+    /// Plans EXISTS. The default is `each`, the plan that runs for each row. The plan that runs
+    /// once for all rows wins if it costs less, and not much more than a single row's run.
     fn exists(&mut self, each: Arc<SubPlan>, once: AskedOnce) -> Result<Expr> {
         let AskedOnce { function, left, query } = once;
         let value = query.columns.first().map_or(left.column_type(), |column| column.column_type);
@@ -759,19 +775,19 @@ impl Planner<'_> {
             return Ok(asked(SubQueryKind::Exists, each));
         };
         let (cost, once) = (each.estimate, all.estimate.total);
-        // Of several rows the first is enough; where there is none, all are looked at.
+        // If rows exist, the first one suffices. If none exists, all candidates are read.
         let first = cost.startup + (cost.total - cost.startup) / cost.rows.max(1.0);
         if once > first * self.asking || once > cost.total * AS_MUCH {
             return Ok(asked(SubQueryKind::Exists, each));
         }
         let right_cast = Expr::slot(0, value);
         let any = asked(SubQueryKind::Compare { function, any: true, left, right_cast }, all);
-        // What a NULL leaves open is not there.
+        // `IS TRUE`: a NULL comparison means that the row does not exist.
         let kind = ExprKind::BoolTest { argument: Box::new(any), test: BoolTest::True };
         Ok(Expr::new(kind, TypeOid::BOOL, location))
     }
 
-    /// INSERT, UPDATE, DELETE.
+    /// Plans INSERT, UPDATE and DELETE.
     fn modify(&mut self, query: ModifyQuery, counted: bool) -> Result<ModifyPlan> {
         let ModifyQuery { kind, relation, name, source, width, start, .. } = query;
         let (mut values, mut returning) = (query.values, query.returning);
@@ -808,7 +824,8 @@ impl Planner<'_> {
             ModifySource::From(mut from) => {
                 recheck = self.recheck(&mut from)?;
                 let mut used = vec![false; from.width];
-                // The old row is needed whole: unchanged columns are copied, indexes compare keys.
+                // The whole old row is needed: unchanged columns are copied, and indexes compare
+                // keys.
                 used[..=relation.columns.len()].fill(true);
                 used[relation.columns.len() + 1] |= relation.is_partitioned();
                 values
@@ -846,7 +863,7 @@ impl Planner<'_> {
         let recheck = self.recheck(&mut from)?;
         let input_width = from.width;
         let mut used = vec![false; input_width];
-        // As for UPDATE, which an action may be.
+        // The whole old row is needed, since an action may be an UPDATE.
         used[start..=start + relation.columns.len()].fill(true);
         used[start + relation.columns.len() + 1] |= relation.is_partitioned();
         recheck.iter().for_each(|expr| mark(expr, &mut used));
@@ -869,7 +886,7 @@ impl Planner<'_> {
     }
 }
 
-/// Refuses to lock rows that an outer join can fill up with NULLs.
+/// Refuses to lock rows of the nullable side of an outer join.
 fn refuse_nullable(from: &From, locks: &[LockTarget]) -> Result<()> {
     for lock in locks {
         let number = from.items.iter().position(|item| item.slots.start == lock.start);
@@ -886,7 +903,7 @@ fn refuse_nullable(from: &From, locks: &[LockTarget]) -> Result<()> {
     Ok(())
 }
 
-/// Whether some index of a table has some of its rows only.
+/// Returns whether the table has a partial index.
 fn has_partial_index(relation: &Relation) -> bool {
     !relation.is_partitioned()
         && relation.indexes.iter().any(|index| index.definition.predicate.is_some())
@@ -896,7 +913,8 @@ fn types_of(columns: &[ColumnInfo]) -> Vec<ColumnType> {
     columns.iter().map(|column| column.column_type).collect()
 }
 
-/// The expressions that ORDER BY, GROUP BY and DISTINCT name, in this order, over the row that windows are computed over.
+/// Returns the expressions that ORDER BY, GROUP BY and DISTINCT name, in this order, over the input
+/// row of the windows.
 fn named_keys(
     order: &[OrderKey],
     grouping: Option<&Grouping>,
@@ -918,16 +936,15 @@ fn named_keys(
     named
 }
 
-/// Puts rows in the order that their values are to have.
-/// An order in which rows of one group come one after the other.
+/// An order in which the rows of each group are adjacent.
 struct GroupOrder {
-    /// Over the row that is grouped.
+    /// Keys over the row that is grouped.
     keys: Vec<SortKey>,
-    /// The groups come in the query's order.
+    /// True if the groups come in the query's order.
     ordered: bool,
 }
 
-/// The order for groups that are made one after the other; `None` where that is not possible.
+/// Returns the order for computing groups one after the other; `None` where that is impossible.
 fn group_order(grouping: &Grouping, order: &[OrderKey], targets: &[Expr]) -> Option<GroupOrder> {
     let groups = &grouping.groups;
     let plain = |call: &AggregateCall| !call.distinct && call.order.is_empty();
@@ -949,7 +966,7 @@ fn group_order(grouping: &Grouping, order: &[OrderKey], targets: &[Expr]) -> Opt
             ordered = false;
             break;
         };
-        // The same once more orders nothing.
+        // A repeated key orders nothing.
         if left.contains(&slot) {
             left.retain(|other| *other != slot);
             let (descending, nulls_first) = (wanted.descending, wanted.nulls_first);
@@ -961,7 +978,8 @@ fn group_order(grouping: &Grouping, order: &[OrderKey], targets: &[Expr]) -> Opt
     Some(GroupOrder { keys, ordered })
 }
 
-/// Sorts by expressions over the rows. `presorted`: so many of the keys, from the first, they are in the order of.
+/// Sorts by expressions over the rows. `presorted` is the number of leading keys by which the rows
+/// are already sorted.
 fn sorted_by(node: PlanNode, keys: &[SortKey], presorted: usize) -> PlanNode {
     match presorted >= keys.len() {
         true => node,
@@ -969,7 +987,8 @@ fn sorted_by(node: PlanNode, keys: &[SortKey], presorted: usize) -> PlanNode {
     }
 }
 
-/// Sorts by targets. `presorted`: so many of the keys, from the first, the rows are in the order of.
+/// Sorts by targets. `presorted` is the number of leading keys by which the rows are already
+/// sorted.
 fn sorted(node: PlanNode, order: &[OrderKey], types: &[ColumnType], presorted: usize) -> PlanNode {
     if order.is_empty() {
         return node;
@@ -985,7 +1004,7 @@ fn sorted(node: PlanNode, order: &[OrderKey], types: &[ColumnType], presorted: u
     PlanNode::Sort { input: Arc::new(node), keys, presorted }
 }
 
-/// Rows that LIMIT and OFFSET let through; a guess when they are not constants.
+/// Returns the number of rows that LIMIT and OFFSET read; a guess if they are not constants.
 fn wanted_rows(limit: Option<&Expr>, offset: Option<&Expr>) -> Option<f64> {
     let number = |expr: &Expr| match &expr.kind {
         ExprKind::Const(Datum::Int8(number)) => *number as f64,
@@ -995,11 +1014,13 @@ fn wanted_rows(limit: Option<&Expr>, offset: Option<&Expr>) -> Option<f64> {
     Some(number(limit?) + offset.map_or(0.0, number))
 }
 
-/// Has sets inside an expression read from the slots from `first` on, where the step that runs them puts their values.
+/// Returns whether the expression contains a set-returning function.
 fn has_set(expr: &Expr) -> bool {
     expr.any(&mut |part| matches!(part.kind, ExprKind::SetReturning(_)))
 }
 
+/// Makes the set-returning functions inside an expression slots, from the slot `first` on. The step
+/// that runs the functions puts their values there.
 fn place_sets(expr: &mut Expr, first: usize) -> Result<()> {
     expr.for_each_child_mut(&mut |child| {
         let ExprKind::SetReturning(number) = child.kind else { return place_sets(child, first) };

@@ -1,7 +1,7 @@
-//! Which partitions can have rows that satisfy conditions.
+//! Partition pruning: the partitions that can have rows which satisfy conditions.
 //!
-//! A condition that is not understood says nothing, so what is left out has none of the rows. NULLs of the key are in the
-//! partition for them, which strict conditions leave out.
+//! A condition that pruning does not understand prunes nothing, so a pruned partition has no
+//! matching row. NULL keys are in the partition for NULL, which strict conditions prune.
 
 use niwaki_catalog::{Bound, Edge, PartitionStrategy, Partitions, Relation, compare_edges};
 use niwaki_types::{Datum, KeyOrder, encode_key};
@@ -10,35 +10,35 @@ use super::comparison::key_compatible;
 use crate::exec::{Fit, fit};
 use crate::expr::{Expr, ExprKind};
 
-/// What an expression that reads nothing of the table is, if that is known.
+/// Evaluates an expression that reads no column of the table, if its value is known.
 pub(crate) type ValueOf<'v> = dyn FnMut(&Expr) -> Option<Datum> + 'v;
 
-/// What is known of one column of a key.
+/// The possible values of one key column.
 #[derive(Clone, Default)]
 struct KeyRange {
-    /// The only values, as keys.
+    /// The only possible values, as encoded keys.
     equal: Option<Vec<Vec<u8>>>,
-    /// A value that it equals.
+    /// The value that the column equals.
     value: Option<Datum>,
-    /// Bounds, each with whether it belongs to the range.
+    /// Bounds: the encoded key, and whether the bound is inclusive.
     lower: Option<(Vec<u8>, bool)>,
     upper: Option<(Vec<u8>, bool)>,
-    /// It is NULL.
+    /// True if the column is NULL.
     null: bool,
-    /// It is not NULL.
+    /// True if the column is not NULL.
     strict: bool,
-    /// No value satisfies the conditions.
+    /// True if no value satisfies the conditions.
     never: bool,
 }
 
-/// One table of the tree, with the slots of the query's row that its key's columns have.
+/// One table of the partition tree, with the slots of its key's columns in the query's row.
 struct Level<'p> {
     partitions: &'p Partitions,
     slots: Vec<Option<usize>>,
 }
 
-/// For each leaf of a partitioned table whether it can have rows that satisfy all conditions. `slot_of` gives the slot of
-/// a column of the table.
+/// Returns for each leaf of a partitioned table whether the leaf can have rows that satisfy all
+/// conditions. `slot_of` returns the slot of a column of the table.
 pub(crate) fn possible_leaves(
     table: &Relation,
     slot_of: &dyn Fn(usize) -> Option<usize>,
@@ -72,7 +72,7 @@ pub(crate) fn possible_leaves(
 }
 
 impl Level<'_> {
-    /// For each partition whether it can have rows that satisfy all conditions.
+    /// Returns for each partition whether the partition can have rows that satisfy all conditions.
     fn members(&self, conditions: &[Expr], value: &mut ValueOf<'_>) -> Vec<bool> {
         let mut ranges = vec![KeyRange::default(); self.slots.len()];
         let mut known = false;
@@ -99,7 +99,7 @@ impl Level<'_> {
         possible
     }
 
-    /// The same for one side of OR.
+    /// Returns the same for one side of an OR.
     fn part(&self, part: &Expr, value: &mut ValueOf<'_>) -> Vec<bool> {
         match &part.kind {
             ExprKind::And(parts) => self.members(parts, value),
@@ -107,13 +107,14 @@ impl Level<'_> {
         }
     }
 
-    /// The place in the key of what an expression reads, if that is a column of the key.
+    /// Returns the expression's position in the key, if the expression is a key column.
     fn place(&self, expr: &Expr) -> Option<usize> {
         let ExprKind::Slot { depth: 0, slot } = expr.kind else { return None };
         self.slots.iter().position(|own| *own == Some(slot))
     }
 
-    /// Takes over what a condition says about the key; false if it says nothing.
+    /// Narrows the ranges by a condition. Returns false if the condition says nothing about the
+    /// key.
     fn note(&self, condition: &Expr, ranges: &mut [KeyRange], value: &mut ValueOf<'_>) -> bool {
         match &condition.kind {
             ExprKind::IsNull { argument, negated } => {
@@ -202,7 +203,7 @@ impl Level<'_> {
         let listed = |value: &Vec<u8>| {
             self.partitions.listed().binary_search_by(|(other, _)| other.cmp(value)).is_ok()
         };
-        // Values that nobody lists.
+        // The default partition has the values that no other partition lists.
         match &range.equal {
             Some(values) if values.iter().all(|value| !range.admits(value) || listed(value)) => {}
             _ => take(default),
@@ -210,7 +211,7 @@ impl Level<'_> {
         possible
     }
 
-    /// Only a whole key has a hash.
+    /// Prunes hash partitions. Only a complete key has a hash.
     fn hashed(&self, ranges: &[KeyRange]) -> Vec<bool> {
         let members = self.partitions.members.len();
         let columns = &self.partitions.key.columns;
@@ -233,7 +234,7 @@ impl Level<'_> {
         let mut take_default = ranges.iter().any(|range| !range.is_strict());
         if !ranges.iter().any(|range| range.null) {
             for (low, high) in intervals(ranges) {
-                // Where the rows that are covered so far end.
+                // End of the rows covered so far.
                 let mut end = low.clone();
                 for (number, member) in self.partitions.members.iter().enumerate() {
                     let Bound::Range { lower, upper } = &member.bound else { continue };
@@ -254,15 +255,18 @@ impl Level<'_> {
     }
 }
 
-/// A bound of a partition, with what tells a place before all rows of a key from one behind them.
+/// Returns the bound of a partition as a place before all rows with that key. The added edge
+/// separates it from a place after them.
 fn beginning(bound: &[Edge]) -> Vec<Edge> {
     bound.iter().cloned().chain([Edge::Min]).collect()
 }
 
-/// Most intervals that equalities with several values are multiplied to.
+/// Most intervals that the product of several IN lists may make. Beyond it, the columns count as
+/// ranges.
 const INTERVALS_MAX: usize = 1_000;
 
-/// The intervals of keys that ranges admit: places before their first row and behind their last one.
+/// Returns the intervals of keys that the ranges admit. Each is a place before its first row and a
+/// place after its last row.
 fn intervals(ranges: &[KeyRange]) -> Vec<(Vec<Edge>, Vec<Edge>)> {
     let mut prefixes: Vec<Vec<Edge>> = vec![Vec::new()];
     for (number, range) in ranges.iter().enumerate() {
@@ -294,8 +298,10 @@ fn intervals(ranges: &[KeyRange]) -> Vec<(Vec<Edge>, Vec<Edge>)> {
     prefixes.into_iter().map(ends).collect()
 }
 
-/// One end of an interval, from the first column on that has several values: the bounds of columns as long as they belong
-/// to it, then the place before all rows of such a key, or behind them.
+/// Returns one end of an interval, from the first column with several values on.
+///
+/// The end consists of the columns' bounds, as long as the bounds are inclusive. Then follows the
+/// place before, or after, all rows with such a key.
 fn side(ranges: &[KeyRange], is_lower: bool) -> Vec<Edge> {
     let (outer, inner) = if is_lower { (Edge::Min, Edge::Max) } else { (Edge::Max, Edge::Min) };
     let mut edges = Vec::new();
@@ -323,12 +329,12 @@ fn side(ranges: &[KeyRange], is_lower: bool) -> Vec<Edge> {
 }
 
 impl KeyRange {
-    /// Whether NULL is left out.
+    /// Returns whether the conditions exclude NULL.
     fn is_strict(&self) -> bool {
         self.strict || self.equal.is_some() || self.lower.is_some() || self.upper.is_some()
     }
 
-    /// Whether a value satisfies what is known.
+    /// Returns whether the range admits a value.
     fn admits(&self, value: &Vec<u8>) -> bool {
         self.equal.as_ref().is_none_or(|values| values.contains(value))
             && self
@@ -341,7 +347,7 @@ impl KeyRange {
                 .is_none_or(|(bound, inclusive)| value < bound || *inclusive && value == bound)
     }
 
-    /// The only values that are possible, if there are only some.
+    /// Returns the possible values if they are a finite list.
     fn values(&self) -> Option<Vec<Vec<u8>>> {
         let equal = self.equal.as_ref()?;
         Some(equal.iter().filter(|value| self.admits(value)).cloned().collect())
@@ -379,7 +385,7 @@ impl KeyRange {
                 }
                 key
             }
-            // All values are on the right side of it, or none is.
+            // All values of the column's type are on one side of `value`.
             outside @ (Fit::Below | Fit::Above) => {
                 let below = matches!(outside, Fit::Below);
                 match operator {

@@ -1,4 +1,4 @@
-//! How the rows of one table are reached: index, bitmap, addresses, or all blocks.
+//! Access paths of one table: index, bitmap, TIDs, or all blocks.
 
 use std::sync::Arc;
 
@@ -16,12 +16,13 @@ use super::{PlanNode, SortKey};
 use crate::context::PlannerSettings;
 use crate::expr::Expr;
 
-/// Fewest pages that a table is taken to have before it was counted.
+/// Least assumed number of pages of a table before its first ANALYZE.
 const UNCOUNTED_PAGES: f64 = 10.0;
-/// Bytes of a page that hold rows, and what a row takes besides its values.
+/// Bytes of a page that hold rows. `ROW_HEADER` is a row's overhead in bytes.
 const PAGE_ROOM: f64 = 8_100.0;
 const ROW_HEADER: f64 = 28.0;
-/// Added to plans that a setting forbids, so that they are taken only when nothing else is possible.
+/// Cost added to plans that a setting disables: the planner takes them only when nothing else is
+/// possible.
 pub(super) const DISABLED_COST: f64 = 1.0e10;
 
 /// A scan of a stored table.
@@ -30,17 +31,17 @@ pub(crate) struct ScanPlan {
     pub(crate) relation: Arc<Relation>,
     /// Alias or name.
     pub(crate) name: String,
-    /// First slot of the table's columns; its system columns follow them.
+    /// First slot of the table's columns. The system columns follow them.
     pub(crate) start: usize,
-    /// Columns that something reads.
+    /// Columns that the plan reads.
     pub(crate) columns: ColumnMask,
-    /// System columns that something reads: ctid, tableoid, xmin.
+    /// System columns that the plan reads: ctid, tableoid, xmin.
     pub(crate) system: [bool; 3],
     pub(crate) path: ScanPath,
     /// Conditions that the path does not ensure.
     pub(crate) filter: Option<Expr>,
     pub(crate) rows: f64,
-    /// Cost before the first row, and in all.
+    /// Cost before the first row. `cost` is the whole cost.
     pub(crate) startup: f64,
     pub(crate) cost: f64,
     /// Bytes of a row's values, roughly.
@@ -48,7 +49,7 @@ pub(crate) struct ScanPlan {
 }
 
 impl ScanPlan {
-    /// What it evaluates, if it reads an index or the whole table.
+    /// Returns the expressions that the scan evaluates, if it reads an index or the whole table.
     pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
         let keys = match &self.path {
             ScanPath::Index(path) => path.keys.as_slice(),
@@ -59,7 +60,7 @@ impl ScanPlan {
 }
 
 impl KeyCondition {
-    /// The values that a key is compared with.
+    /// Returns the values that a key is compared with.
     fn exprs(&self) -> impl Iterator<Item = &Expr> {
         let (one, lower, upper) = match self {
             Self::Free | Self::Null => (None, None, None),
@@ -71,11 +72,11 @@ impl KeyCondition {
     }
 }
 
-/// How rows are reached.
+/// The access path of a scan.
 #[derive(Clone, Debug)]
 pub(crate) enum ScanPath {
     Sequential,
-    /// Addresses: one or an array of them.
+    /// A TID, or an array of TIDs.
     Tids {
         value: Expr,
         condition: Expr,
@@ -89,15 +90,15 @@ pub(crate) enum ScanPath {
     Bitmap(Box<BitmapPath>),
 }
 
-/// Rows by a bitmap.
+/// Rows found by a bitmap.
 #[derive(Clone, Debug)]
 pub(crate) struct BitmapPath {
     pub(crate) plan: BitmapPlan,
-    /// The conditions of the bitmap: every row is judged by them again.
+    /// The conditions of the bitmap, which are rechecked for every row.
     pub(crate) recheck: Option<Expr>,
 }
 
-/// How a bitmap is made.
+/// The tree of bitmaps: index scans combined by AND and OR.
 #[derive(Clone, Debug)]
 pub(crate) enum BitmapPlan {
     Index(IndexPath),
@@ -105,45 +106,46 @@ pub(crate) enum BitmapPlan {
     Or(Vec<BitmapPlan>),
 }
 
-/// The keys of an index that a scan reads.
+/// The key range of an index that a scan reads.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexPath {
     /// Position among the table's indexes.
     pub(crate) index: usize,
     /// Conditions on the first key columns.
     pub(crate) keys: Vec<KeyCondition>,
-    /// How many of them bound the scan; the others are compared entry by entry.
+    /// Number of keys that bound the scan. The remaining keys are compared entry by entry.
     pub(crate) bounding: usize,
     pub(crate) forward: bool,
-    /// Every column that is needed comes from the entries.
+    /// True for an index-only scan: every needed column comes from the entries.
     pub(crate) only: bool,
-    /// The conditions as they were written, for EXPLAIN.
+    /// The conditions as written, for EXPLAIN.
     pub(crate) conditions: Vec<Expr>,
     /// Conditions that the predicate of a partial index ensures.
     pub(crate) ensured: Vec<Expr>,
-    /// Entries that satisfy them, and what reading these costs, without the heap.
+    /// Number of entries that satisfy the conditions. `cost` is the cost of reading them, without
+    /// the heap.
     pub(crate) rows: f64,
     pub(crate) cost: f64,
 }
 
-/// What is known of a key column.
+/// The condition on a key column.
 #[derive(Clone, Debug)]
 pub(crate) enum KeyCondition {
-    /// Nothing.
+    /// No condition.
     Free,
     /// `column = value`
     Equal(Expr),
     /// `column = ANY (array)`
     Any(Expr),
-    /// Bounds: value, inclusive. Without any: `column IS NOT NULL`.
+    /// Bounds: the value, and whether the bound is inclusive. Without bounds: `column IS NOT NULL`.
     Range { lower: Option<(Expr, bool)>, upper: Option<(Expr, bool)> },
     /// `column IS NULL`
     Null,
 }
 
 impl ScanPlan {
-    /// Whether the index of this scan gives at most one row: every key column of a unique index is
-    /// fixed to one value.
+    /// Returns whether the scan returns at most one row: a unique index with every key column fixed
+    /// to one value.
     pub(crate) fn is_unique_point(&self) -> bool {
         match &self.path {
             ScanPath::Index(path) => {
@@ -157,7 +159,7 @@ impl ScanPlan {
     }
 }
 
-/// Whether rows are read in a way that a setting forbids, as there was no other.
+/// Returns whether the scan uses a method that a setting disables, because there was no other.
 pub(super) fn is_disabled(node: &PlanNode, settings: &PlannerSettings) -> bool {
     match node {
         PlanNode::Scan(scan) => {
@@ -170,44 +172,45 @@ pub(super) fn is_disabled(node: &PlanNode, settings: &PlannerSettings) -> bool {
     }
 }
 
-/// What a scan can rely on.
+/// The surroundings of a scan that planning takes into account.
 pub(crate) struct ScanContext<'a> {
     pub(crate) settings: PlannerSettings,
-    /// Slots that something reads besides the conditions, if that is known.
+    /// Slots read by something besides the conditions, if known.
     pub(crate) above: Option<&'a [bool]>,
-    /// Whether a slot outside the table has its value before the scan starts.
+    /// True if a slot outside the table has its value before the scan starts.
     pub(crate) available: &'a dyn Fn(usize) -> bool,
-    /// The order that the query wants, over the table's slots; empty for none.
+    /// The order that the query wants, over the table's slots. Empty if there is none.
     pub(crate) order: &'a [SortKey],
-    /// Rows that the query wants at most, once they are in order.
+    /// Most rows that the query reads once they are in order.
     pub(crate) limit: Option<f64>,
-    /// Only paths in the wanted order count, if there is one.
+    /// True if only paths in the wanted order count, provided there is such an order.
     pub(crate) forced: bool,
-    /// How often the scan is repeated with other values.
+    /// Number of repetitions of the scan with other values.
     pub(crate) loops: f64,
 }
 
-/// The table of a scan, with everything that choosing a path reads.
+/// The table of a scan, with all input for choosing a path.
 pub(super) struct Table<'a> {
     pub(super) relation: &'a Arc<Relation>,
     pub(super) start: usize,
     pub(super) width: usize,
     pub(super) size: TableSize,
     pub(super) estimator: Estimator<'a>,
-    /// Those of the query, and behind them what follows from them.
+    /// The conditions of the query, then the derived conditions.
     pub(super) conditions: &'a [Expr],
-    /// How many are the query's.
+    /// Number of conditions that are the query's.
     pub(super) given: usize,
     pub(super) context: &'a ScanContext<'a>,
-    /// Columns that something reads; `None` when something reads more than columns.
+    /// Columns that the plan reads; `None` if it reads system columns, too.
     pub(super) needed: Option<&'a ColumnMask>,
-    /// Rows that satisfy all conditions.
+    /// Expected number of rows that satisfy all conditions.
     pub(super) output_rows: f64,
 }
 
 impl Table<'_> {
-    /// The columns that are needed of a row, if the entries of an index hold them all. What the predicate of a partial index ensures
-    /// need not be judged, so the columns that it names are not needed for that.
+    /// Returns the needed columns of a row if the index entries hold them all. A condition that a
+    /// partial index's predicate ensures is not evaluated. So the columns that only such a
+    /// condition names are not needed.
     pub(super) fn covered_by(&self, index: usize, ensured: &[usize]) -> Option<ColumnMask> {
         let (needed, stored) = (self.needed?, self.relation.table.as_ref()?);
         if stored.covers(index, needed) {
@@ -224,7 +227,8 @@ impl Table<'_> {
         stored.covers(index, &fewer).then_some(fewer)
     }
 
-    /// What judging a row costs by all conditions but those that are ensured, by number.
+    /// Returns the cost of evaluating all conditions per row, except the `ensured` ones (by
+    /// number).
     pub(super) fn judging(&self, ensured: &[usize]) -> f64 {
         let costs = &self.context.settings.costs;
         let given = self.conditions[..self.given].iter();
@@ -233,22 +237,22 @@ impl Table<'_> {
     }
 }
 
-/// A path that could be taken.
+/// A possible access path.
 pub(super) struct Candidate {
     pub(super) path: ScanPath,
-    /// Conditions that the path ensures, by number.
+    /// Numbers of the conditions that the path ensures.
     pub(super) covered: Vec<usize>,
     pub(super) rows: f64,
-    /// What is spent before the first row.
+    /// Cost before the first row.
     pub(super) startup: f64,
     pub(super) cost: f64,
-    /// How many keys of the wanted order, from the first, hold.
+    /// Number of leading keys of the wanted order that hold.
     pub(super) ordered: usize,
-    /// Groups of rows that are equal in those keys, where they are not all.
+    /// Number of groups of rows that are equal in those keys, if the keys are not the whole order.
     pub(super) groups: f64,
 }
 
-/// Pages as they are now, and rows as dense as when they were counted.
+/// Returns the current number of pages, and the number of rows at the density that ANALYZE counted.
 pub(super) fn table_size(relation: &Relation) -> TableSize {
     if let Some(partitions) = &relation.partitions {
         let mut sum = TableSize { pages: 0.0, rows: 0.0, all_visible: 0.0 };
@@ -277,12 +281,12 @@ pub(super) fn table_size(relation: &Relation) -> TableSize {
     TableSize { pages, rows, all_visible }
 }
 
-/// Rows that a table has, as far as that is known.
+/// Returns the estimated number of rows of a table.
 pub(super) fn table_rows(relation: &Relation) -> f64 {
     table_size(relation).rows
 }
 
-/// Bytes of a value about which nothing is known.
+/// Returns the assumed size, in bytes, of a value without statistics.
 fn usual_width(column: ColumnType) -> f64 {
     match column.oid {
         TypeOid::BOOL | TypeOid::CHAR => 1.0,
@@ -299,8 +303,8 @@ fn usual_width(column: ColumnType) -> f64 {
     }
 }
 
-/// Plans the scan of a table under conditions that read its slots and available ones. Returns the plan
-/// and how many keys of the wanted order, from the first, hold.
+/// Plans the scan of a table under conditions that read its slots and available ones. Returns the
+/// plan, and the number of leading keys of the wanted order that hold.
 pub(crate) fn plan_scan(
     relation: &Arc<Relation>,
     name: &str,
@@ -354,7 +358,7 @@ pub(crate) fn plan_scan(
             remaining.push(condition);
         }
     }
-    // What costs least is judged first.
+    // The cheapest condition is evaluated first.
     let costs = &context.settings.costs;
     remaining.sort_by(|a, b| cost::judging(a, costs).total_cmp(&cost::judging(b, costs)));
     let plan = ScanPlan {
@@ -373,7 +377,7 @@ pub(crate) fn plan_scan(
     (plan, ordered)
 }
 
-/// The cheapest path.
+/// Returns the cheapest path.
 fn choose(table: &Table<'_>) -> Candidate {
     let mut matches = index_matches(table, table.conditions);
     let settings = &table.context.settings;
@@ -381,7 +385,7 @@ fn choose(table: &Table<'_>) -> Candidate {
     if settings.enable_indexscan
         && let Some(point) = matches.iter().position(|found| found.point)
     {
-        // Nothing is better than a row by its key; other paths need not be weighed.
+        // No path is better than a row by its unique key, so other paths need no comparison.
         let point = [matches.swap_remove(point)];
         if let Some(candidate) = index_candidates(table, &point).pop() {
             return candidate;
@@ -389,7 +393,7 @@ fn choose(table: &Table<'_>) -> Candidate {
     }
     let wanted = table.context.order.len();
     let sort = if wanted == 0 { 0.0 } else { cost::sort(table.output_rows, costs) };
-    // Of rows that come in order, of which at least `least` are read: they need not all be.
+    // Share of ordered rows that is read under a limit; at least `least` rows are read.
     let part = |candidate: &Candidate, least: f64| match table.context.limit {
         Some(limit) if candidate.cost < DISABLED_COST => {
             (limit.max(least) / candidate.rows.max(1.0)).clamp(0.0, 1.0)

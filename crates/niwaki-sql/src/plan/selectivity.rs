@@ -1,4 +1,4 @@
-//! What share of a table's rows a condition keeps, by what ANALYZE found out.
+//! Selectivity: the share of a table's rows that a condition keeps, by ANALYZE's statistics.
 
 use niwaki_catalog::{ColumnStats, Relation};
 use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
@@ -10,38 +10,38 @@ use crate::exec::{Fit, fit};
 use crate::expr::{Expr, ExprKind};
 use crate::functions::{Function, Volatility};
 
-/// Share of an equality about which nothing is known.
+/// Default selectivity of an equality without statistics.
 pub(super) const EQUAL: f64 = 0.005;
-/// The same of one of two values.
+/// Default selectivity of an equality with a boolean column, which has two values.
 const HALF: f64 = 0.5;
-/// Share of an inequality about which nothing is known.
+/// Default selectivity of an inequality without statistics.
 const INEQUALITY: f64 = 1.0 / 3.0;
-/// Share of a range with both bounds about which nothing is known.
+/// Default selectivity of a range with both bounds without statistics.
 const RANGE: f64 = 0.005;
-/// Values of a list about which nothing is known.
+/// Assumed number of values in a list that is unknown at planning time.
 pub(super) const LIST_VALUES: f64 = 10.0;
 
-/// A bound of a range: value, inclusive.
+/// A bound of a range: the value, and whether the bound is inclusive.
 pub(super) type BoundExpr<'e> = Option<&'e (Expr, bool)>;
 
-/// What a value known at planning time is among the values of a column.
+/// The position of a value, known at planning time, among the values of a column.
 enum Known {
     Key(Vec<u8>),
     Below,
     Above,
     Null,
-    /// Only known when the statement runs.
+    /// A value known only at execution.
     Later,
 }
 
-/// Estimates for one table. A column is `None` where an expression stands: nothing is known of it.
+/// Estimates for one table. A `None` column stands for an expression, which has no statistics.
 #[derive(Clone, Copy)]
 pub(super) struct Estimator<'a> {
     pub(super) relation: &'a Relation,
-    /// First slot of its columns.
+    /// First slot of the table's columns.
     pub(super) start: usize,
     pub(super) rows: f64,
-    /// What `now()` is taken to be, in microseconds since 2000.
+    /// Assumed value of `now()`, in microseconds since 2000.
     pub(super) now: i64,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Estimator<'a> {
         }
     }
 
-    /// How many values the column has, if ANALYZE has counted them.
+    /// Returns the number of distinct values of the column, NULL included, if ANALYZE counted them.
     pub(super) fn distinct(&self, column: Option<usize>) -> Option<f64> {
         let stats = self.stats(column)?;
         let distinct =
@@ -72,7 +72,8 @@ impl<'a> Estimator<'a> {
         Some((distinct + null).max(1.0))
     }
 
-    /// How far the order of the column's values is that of the rows on disk.
+    /// Returns the correlation between the order of the column's values and the order of the rows
+    /// on disk.
     pub(super) fn correlation(&self, column: Option<usize>) -> f64 {
         self.stats(column).and_then(|stats| stats.correlation).unwrap_or(0.0)
     }
@@ -102,7 +103,7 @@ impl<'a> Estimator<'a> {
         }
     }
 
-    /// `column = value`
+    /// Returns the selectivity of `column = value`.
     pub(super) fn equal(&self, column: Option<usize>, value: &Expr) -> f64 {
         self.equal_known(column, &self.known(column, value))
     }
@@ -128,7 +129,7 @@ impl<'a> Estimator<'a> {
         ((present - common).max(0.0) / others).min(least)
     }
 
-    /// `column = ANY (array)`: the share, and how many values the list has.
+    /// Returns the selectivity of `column = ANY (array)`, and the number of values in the list.
     pub(super) fn any(&self, column: Option<usize>, array: &Expr) -> (f64, f64) {
         let (share, values) = match &array.kind {
             ExprKind::Array(values) => {
@@ -145,13 +146,14 @@ impl<'a> Estimator<'a> {
         (f64::min(share, 1.0), values)
     }
 
-    /// `column IS [NOT] NULL`
+    /// Returns the selectivity of `column IS [NOT] NULL`.
     pub(super) fn null(&self, column: Option<usize>, negated: bool) -> f64 {
         let null = self.stats(column).map_or(EQUAL, |stats| stats.null_fraction);
         if negated { 1.0 - null } else { null }
     }
 
-    /// A range of the column's values; without bounds, all that are not NULL.
+    /// Returns the selectivity of a range of the column's values. Without bounds, the range is all
+    /// values but NULL.
     pub(super) fn range(
         &self,
         column: Option<usize>,
@@ -178,7 +180,7 @@ impl<'a> Estimator<'a> {
         }
     }
 
-    /// Share of the rows whose value is below this one.
+    /// Returns the share of the rows whose value is below `value`.
     fn share_below(&self, column: Option<usize>, value: &Expr) -> Option<f64> {
         let stats = self.stats(column)?;
         let present = 1.0 - stats.null_fraction;
@@ -206,7 +208,7 @@ impl<'a> Estimator<'a> {
         Some((common_below + others * part).clamp(0.0, 1.0))
     }
 
-    /// Any condition.
+    /// Returns the selectivity of any condition.
     pub(super) fn condition(&self, condition: &Expr) -> f64 {
         if let Some(same) = boolean(condition)
             && reads_only(&same, &mut |slot| self.has(slot))
@@ -257,7 +259,7 @@ impl<'a> Estimator<'a> {
         }
     }
 
-    /// All of some conditions. Two bounds of one column are one range.
+    /// Returns the selectivity of a conjunction. Two bounds of one column count as one range.
     pub(super) fn all<'e>(&self, conditions: impl Iterator<Item = &'e Expr>) -> f64 {
         let mut share = 1.0;
         let mut ranges: Vec<(usize, BoundOwned, BoundOwned)> = Vec::new();
@@ -285,7 +287,8 @@ impl<'a> Estimator<'a> {
         share
     }
 
-    /// A comparison of a column with something else: column, whether it is an upper bound, value.
+    /// Splits a comparison of a column with another operand: the column, whether the operand is an
+    /// upper bound, and the operand.
     fn inequality<'e>(&self, condition: &'e Expr) -> Option<(usize, bool, &'e Expr)> {
         let ExprKind::Call { function, arguments } = &condition.kind else { return None };
         let upper = match function.name {
@@ -302,8 +305,8 @@ impl<'a> Estimator<'a> {
     }
 }
 
-/// What something is now that no row says and that stays the same while a statement runs (`now() - interval '1 hour'`): when the plan is
-/// used it will be much the same.
+/// Evaluates an expression that reads no row and is stable during a statement. An example is
+/// `now() - interval '1 hour'`. When the plan is executed, the value will be nearly the same.
 fn guess(expr: &Expr, now: i64) -> Option<Datum> {
     let settled = |function: &Function| function.volatility != Volatility::Volatile;
     let is_settled = !expr.any(&mut |part| match &part.kind {
@@ -319,7 +322,8 @@ fn guess(expr: &Expr, now: i64) -> Option<Datum> {
 
 type BoundOwned = Option<(Expr, bool)>;
 
-/// Where `key` lies between two others, 0 to 1: by the bytes in which they differ, as a number.
+/// Returns the relative position, 0 to 1, of `key` between `low` and `high`. The first 8 bytes
+/// after the common prefix are compared as numbers.
 fn between(low: &[u8], high: &[u8], key: &[u8]) -> f64 {
     let same = low.iter().zip(high).take_while(|(a, b)| a == b).count();
     let number = |bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! Reaching rows by their addresses (`ctid`).
+//! Access paths by TID (`ctid`).
 
 use super::comparison::comparison;
 use super::scan::{Candidate, DISABLED_COST, ScanPath, Table};
@@ -24,7 +24,8 @@ pub(super) fn tid_candidates(table: &Table<'_>) -> Vec<Candidate> {
                 rows: 1.0,
                 startup: 0.0,
                 cost: match found.value.kind {
-                    // The one row that it means, however small the table is, and whatever is not to be used.
+                    // WHERE CURRENT OF means exactly one row. It must win, however small the table
+                    // is and whatever the settings disable.
                     ExprKind::CurrentOf { .. } => 0.0,
                     _ => costs.random_page_cost + costs.cpu_tuple_cost + disabled,
                 },

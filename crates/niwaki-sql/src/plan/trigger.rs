@@ -11,30 +11,31 @@ use crate::plpgsql::RowName;
 
 /// The triggers that a change of a table fires, in the order of their names.
 ///
-/// Their expressions read a row of three parts: the columns of the row before, those of the row after, and variables.
+/// Their expressions read a row of three parts: the columns of the old row, the columns of the new
+/// row, and variables.
 #[derive(Debug)]
 pub(crate) struct RowTriggers {
     pub(crate) calls: Vec<Arc<TriggerCall>>,
-    /// Columns of the table.
+    /// Number of columns of the table.
     pub(crate) width: usize,
-    /// Those that are generated: what a trigger before the change sees as NULL.
+    /// Generated columns. A BEFORE trigger sees them as NULL.
     pub(crate) generated: Vec<usize>,
 }
 
-/// A trigger as one kind of change fires it.
+/// A trigger, for one kind of change that fires it.
 #[derive(Debug)]
 pub(crate) struct TriggerCall {
     pub(crate) name: String,
-    /// Whether a partitioned table above has it.
+    /// True if the trigger belongs to a partitioned table above this one.
     pub(crate) is_part: bool,
     pub(crate) time: TriggerTime,
     pub(crate) event: TriggerEvent,
-    /// WHEN
+    /// The WHEN condition.
     pub(crate) when: Option<Expr>,
     pub(crate) action: TriggerAction,
 }
 
-/// What a trigger calls.
+/// The action of a trigger.
 #[derive(Debug)]
 pub(crate) enum TriggerAction {
     /// `suppress_redundant_updates_trigger`
@@ -43,13 +44,13 @@ pub(crate) enum TriggerAction {
     Body(TriggerBody),
 }
 
-/// A body whose names have their meanings.
+/// A function body whose names are resolved.
 #[derive(Debug)]
 pub(crate) struct TriggerBody {
-    /// The function as contexts of errors name it.
+    /// The function's name in error contexts.
     pub(crate) function: String,
     pub(crate) steps: Vec<TriggerStep>,
-    /// The values of `TG_OP` and its like.
+    /// The values of `TG_OP` and the other special variables.
     pub(crate) variables: Vec<Datum>,
 }
 
@@ -60,24 +61,25 @@ pub(crate) struct TriggerStep {
     pub(crate) kind: StepKind,
 }
 
-/// What a statement of a body does.
+/// The kinds of body statements.
 #[derive(Debug)]
 pub(crate) enum StepKind {
-    /// Puts a value into a column of a row.
+    /// An assignment of a value to a column of a row.
     Assign {
         row: RowName,
         column: usize,
         value: Expr,
-        /// The statement as contexts of errors show it.
+        /// The statement's text in error contexts.
         text: String,
     },
     Return(Option<RowName>),
-    /// What it means is wrong, which is said when it is reached.
+    /// A statement with an analysis error. The error is raised when execution reaches the
+    /// statement.
     Wrong(SqlError),
 }
 
 impl RowTriggers {
-    /// Those of one time and event.
+    /// Returns the triggers of one time and event.
     pub(crate) fn of(
         &self,
         time: TriggerTime,

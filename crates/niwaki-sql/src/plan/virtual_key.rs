@@ -1,4 +1,6 @@
-//! Which one value of a column a scan of a system relation wants, so that not all of its rows are computed.
+//! The key of a system relation's scan: the one column value that the scan wants.
+//!
+//! With a key, the scan need not compute all rows of the relation.
 
 use niwaki_catalog::Relation;
 use niwaki_types::TypeOid;
@@ -6,8 +8,9 @@ use niwaki_types::TypeOid;
 use super::conditions::{is_volatile, reads_only};
 use crate::expr::{Expr, ExprKind};
 
-/// The column (by position) and its wanted value, from the first condition `column = value` whose value is known before
-/// the scan starts. The condition must still be judged: the relation may give more rows.
+/// Returns the column (by position) and its wanted value. Both come from the first condition
+/// `column = value` whose value is known before the scan starts. The condition must still be
+/// evaluated: the relation may return more rows.
 pub(crate) fn virtual_key(
     relation: &Relation,
     start: usize,
@@ -32,7 +35,7 @@ pub(crate) fn virtual_key(
     })
 }
 
-/// The slot of a column, which may be compared as a text or as a number.
+/// Returns the slot of a column. The column may be cast, to be compared as text or as a number.
 fn column_of(expr: &Expr) -> Option<usize> {
     match &expr.kind {
         ExprKind::Slot { depth: 0, slot } => Some(*slot),
@@ -43,7 +46,8 @@ fn column_of(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// Whether equal values have equal images, under any other plain type, too.
+/// Returns whether the type is plain: equal values have equal images, also under any other plain
+/// type.
 fn is_plain(kind: TypeOid) -> bool {
     matches!(kind, TypeOid::OID | TypeOid::NAME | TypeOid::TEXT) || kind.is_object_name()
 }

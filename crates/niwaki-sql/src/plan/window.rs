@@ -1,4 +1,4 @@
-//! Window functions: what they see, and what they compute.
+//! Window functions: their windows, frames and calls.
 
 use super::{AggregateCall, SortKey};
 use crate::expr::{Expr, ExprKind};
@@ -9,11 +9,11 @@ use crate::query::expr_outer_slots_mut;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Windowing {
     pub(crate) windows: Vec<Window>,
-    /// By the numbers that [`ExprKind::Window`] has.
+    /// The calls, numbered as in [`ExprKind::Window`].
     pub(crate) calls: Vec<WindowCall>,
 }
 
-/// One window: which rows belong together, in which order, and which of them a row's functions see.
+/// One window: its partition keys, its order, and its frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     pub(crate) partition: Vec<Expr>,
@@ -24,21 +24,21 @@ pub(crate) struct Window {
 /// One call of a function over a window.
 #[derive(Clone, Debug)]
 pub(crate) struct WindowCall {
-    /// Which window.
+    /// Number of the window.
     pub(crate) window: usize,
     pub(crate) body: WindowBody,
 }
 
-/// What a call computes.
+/// The computation of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum WindowBody {
-    /// A function of windows alone, with its arguments.
+    /// A pure window function, with its arguments.
     Function(WindowFunction, Vec<Expr>),
-    /// An aggregate of the rows of the frame, without DISTINCT and ORDER BY.
+    /// An aggregate over the rows of the frame, without DISTINCT and ORDER BY.
     Aggregate(Box<AggregateCall>),
 }
 
-/// The part of its partition that a row sees.
+/// The frame: the part of its partition that a row's functions see.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) mode: FrameMode,
@@ -47,17 +47,17 @@ pub(crate) struct Frame {
     pub(crate) exclusion: Exclusion,
 }
 
-/// What a frame's bounds count.
+/// The unit of a frame's bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameMode {
     Rows,
-    /// Distance of the value that the rows are ordered by.
+    /// Distance in the value that the rows are ordered by.
     Range,
-    /// Groups of rows that are equal in the order.
+    /// Groups of rows that are equal in the order (peer groups).
     Groups,
 }
 
-/// Where a frame begins or ends, seen from the current row.
+/// The start or end of a frame, relative to the current row.
 #[derive(Clone, Debug)]
 pub(crate) enum Bound {
     UnboundedPreceding,
@@ -67,14 +67,14 @@ pub(crate) enum Bound {
     UnboundedFollowing,
 }
 
-/// Which rows around the current one are taken out of the frame.
+/// The rows around the current row that the frame excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exclusion {
     None,
     CurrentRow,
-    /// The current row and those equal to it in the order.
+    /// The current row and its peers.
     Group,
-    /// Those equal to it, not itself.
+    /// The peers of the current row, without the row itself.
     Ties,
 }
 
@@ -112,7 +112,7 @@ impl Frame {
 }
 
 impl SortKey {
-    /// Whether both sort alike.
+    /// Returns whether both keys sort alike.
     pub(crate) fn same(&self, other: &Self) -> bool {
         self.expr.same(&other.expr)
             && self.descending == other.descending
@@ -121,7 +121,7 @@ impl SortKey {
 }
 
 impl Window {
-    /// Whether both are one: the same rows, the same order, the same frame.
+    /// Returns whether both windows are the same: same rows, same order, same frame.
     pub(crate) fn same(&self, other: &Self) -> bool {
         let partitions = self.partition.len() == other.partition.len()
             && self.partition.iter().zip(&other.partition).all(|(a, b)| a.same(b));
@@ -130,12 +130,12 @@ impl Window {
         partitions && orders && self.frame.same(&other.frame)
     }
 
-    /// What its input is sorted by: the keys of its partitions, then those of its order, each once. What is the same
-    /// in every row sorts nothing.
+    /// Returns the sort keys of the window's input: the partition keys, then the order keys, each
+    /// once. Constant keys are left out.
     pub(crate) fn sort_keys(&self) -> Vec<SortKey> {
         let mut keys: Vec<SortKey> = Vec::new();
         let partition = self.partition.iter().map(|expr| {
-            // As the order has it, where it names the same.
+            // If the order names the same expression, use its direction.
             let ordered = self.order.iter().find(|key| key.expr.same(expr));
             ordered.cloned().unwrap_or_else(|| SortKey {
                 expr: expr.clone(),
@@ -152,7 +152,7 @@ impl Window {
         keys
     }
 
-    /// Calls `visit` with the expressions over the rows of the level.
+    /// Calls `visit` with the partition and order expressions.
     pub(crate) fn for_each_key<'w>(&'w self, visit: &mut dyn FnMut(&'w Expr)) {
         self.partition.iter().for_each(&mut *visit);
         self.order.iter().for_each(|key| visit(&key.expr));
@@ -163,7 +163,7 @@ impl Window {
     }
 }
 
-/// Whether an expression has the same value for all rows of its level.
+/// Returns whether an expression has the same value for all rows of its level.
 pub(super) fn is_constant(expr: &Expr) -> bool {
     !super::is_volatile(expr)
         && !expr.any(&mut |part| match part.kind {
@@ -174,7 +174,7 @@ pub(super) fn is_constant(expr: &Expr) -> bool {
 }
 
 impl WindowBody {
-    /// Calls `visit` with its arguments and its FILTER.
+    /// Calls `visit` with the call's arguments and its FILTER.
     pub(crate) fn for_each_expr<'w>(&'w self, visit: &mut dyn FnMut(&'w Expr)) {
         match self {
             Self::Function(_, arguments) => arguments.iter().for_each(visit),
@@ -197,40 +197,40 @@ impl Windowing {
         self.calls.is_empty()
     }
 
-    /// Calls `visit` with every expression over the rows of the level: not with the offsets of frames, which read
-    /// none of them.
+    /// Calls `visit` with every expression over the rows of the level. The offsets of frames read
+    /// no row, so they are left out.
     pub(crate) fn for_each_row_expr<'w>(&'w self, visit: &mut dyn FnMut(&'w Expr)) {
         self.windows.iter().for_each(|window| window.for_each_key(visit));
         self.calls.iter().for_each(|call| call.body.for_each_expr(visit));
     }
 
-    /// The same with the right to change them.
+    /// Returns the same expressions, mutable.
     pub(crate) fn row_exprs_mut(&mut self) -> Vec<&mut Expr> {
         let keys = self.windows.iter_mut().flat_map(Window::keys_mut);
         keys.chain(self.calls.iter_mut().flat_map(|call| call.body.exprs_mut())).collect()
     }
 
-    /// The offsets of the frames.
+    /// Returns the offsets of the frames.
     pub(crate) fn offsets(&self) -> impl Iterator<Item = &Expr> {
         let frames = self.windows.iter().map(|window| &window.frame);
         frames.flat_map(|frame| frame.start.offset().into_iter().chain(frame.end.offset()))
     }
 
-    /// The same with the right to change them.
+    /// Returns the same offsets, mutable.
     pub(crate) fn offsets_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
         let frames = self.windows.iter_mut().map(|window| &mut window.frame);
         frames.flat_map(|frame| frame.start.offset_mut().into_iter().chain(frame.end.offset_mut()))
     }
 
-    /// Every partition is of rows that are equal in this: it does not matter whether a condition on it is judged before
-    /// or after.
+    /// Returns whether every window is partitioned by `expr`. Then a condition on it may be
+    /// evaluated before or after the windows.
     pub(crate) fn all_divide_by(&self, expr: &Expr) -> bool {
         self.windows
             .iter()
             .all(|window| window.partition.iter().any(|partition| partition.same(expr)))
     }
 
-    /// Leaves out windows that no function uses.
+    /// Removes the windows that no function uses.
     pub(crate) fn forget_unused(&mut self) {
         let mut places = Vec::new();
         let mut kept = Vec::new();
@@ -248,21 +248,22 @@ impl Windowing {
     }
 }
 
-/// A step that adds the results of functions over one window. Its rows come sorted by [`Window::sort_keys`].
+/// A step that adds the results of functions over one window. Its input is sorted by
+/// [`Window::sort_keys`].
 #[derive(Clone, Debug)]
 pub(crate) struct WindowPlan {
-    /// Values of the rows that come in; behind them, or behind other windows' results, the results go.
+    /// Number of values of an input row. The results follow them, or follow other windows' results.
     pub(crate) input_width: usize,
-    /// As the statement has them, for who shows and prices them.
+    /// The calls as the statement has them, for EXPLAIN and cost estimates.
     pub(crate) over_input: WindowCalls,
-    /// Which values of the rows are kept: those that a function or a step above reads. Of a join of many columns they are few, and
-    /// more rows have room in memory.
+    /// The values of a row that are kept: those that a function or a step above reads. Of a join
+    /// with many columns these are few, so more rows fit in memory.
     pub(crate) kept: Vec<usize>,
-    /// The same over what is kept: slots are places in `kept`.
+    /// The same calls over the kept values: slots are positions in `kept`.
     pub(crate) over_kept: WindowCalls,
 }
 
-/// A window and its functions, over rows of a certain kind.
+/// A window and its functions, over a given row layout.
 #[derive(Clone, Debug)]
 pub(crate) struct WindowCalls {
     pub(crate) window: Window,
@@ -271,8 +272,8 @@ pub(crate) struct WindowCalls {
 }
 
 impl WindowPlan {
-    /// The step over rows of `input_width` values, of which `wanted` are read by its functions and above it. Queries inside of
-    /// expressions read whole rows.
+    /// Builds the step over rows of `input_width` values. `wanted` marks the values that its
+    /// functions or the steps above read. Queries inside expressions read whole rows.
     pub(super) fn new(input_width: usize, wanted: &[bool], over_input: WindowCalls) -> Self {
         let mut over_kept = over_input.clone();
         let mut exprs = over_kept.exprs_mut();
@@ -282,7 +283,7 @@ impl WindowPlan {
         let kept: Vec<usize> = (0..input_width).filter(wanted).collect();
         let mut put = |part: &mut Expr, _: usize| {
             if let ExprKind::Slot { depth: 0, slot } = &mut part.kind {
-                // All of them are there; one that were not would fail when it is read.
+                // Every slot read is in `kept`. A missing one would fail when it is read.
                 *slot = kept.binary_search(slot).unwrap_or(usize::MAX);
             }
         };
@@ -292,7 +293,7 @@ impl WindowPlan {
 }
 
 impl WindowCalls {
-    /// The expressions over the rows.
+    /// Returns the expressions over the rows, mutable.
     fn exprs_mut(&mut self) -> Vec<&mut Expr> {
         let keys = self.window.keys_mut();
         keys.chain(self.calls.iter_mut().flat_map(|(_, body)| body.exprs_mut())).collect()

@@ -1,9 +1,9 @@
-//! In which order windows are computed, and what is sorted for them.
+//! The computation order of windows, with the sorts that they need.
 //!
-//! Windows whose input is sorted alike share the sort, and so do those whose order begins another's: the longest comes
-//! first. Apart from that the order is PostgreSQL's, from which the order of the rows follows where nobody asks for one:
-//! expressions are numbered as ORDER BY, GROUP BY, DISTINCT and the windows name them, and a window over a later one
-//! is computed earlier.
+//! Windows whose input is sorted alike share the sort. So do windows whose order is a prefix of
+//! another's: the longest comes first. Otherwise the order is PostgreSQL's. It determines the order
+//! of the rows when the query has no ORDER BY. PostgreSQL numbers expressions as ORDER BY, GROUP
+//! BY, DISTINCT and the windows name them. A window over a later expression is computed earlier.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -14,29 +14,29 @@ use super::window::is_constant;
 use super::{PlanNode, SortKey, WindowCalls, WindowPlan, Windowing};
 use crate::expr::{Expr, ExprKind};
 
-/// The steps above a row, and what is known of what they give.
+/// The window steps above a row source, with the properties of their output.
 pub(super) struct Windowed {
     pub(super) node: PlanNode,
-    /// Values of its rows.
+    /// Number of values of the node's rows.
     pub(super) width: usize,
-    /// What its rows are sorted by.
+    /// The sort order of the node's rows.
     pub(super) order: Vec<SortKey>,
-    /// What is computed for all windows, and the slot of the first of it.
+    /// Expressions computed once for all windows. `first_computed` is the slot of the first one.
     computed: Vec<Expr>,
     first_computed: usize,
 }
 
 impl Windowed {
-    /// Lets an expression over the row below read the row above: results in the place of calls, and what is computed
-    /// there already.
+    /// Rewrites an expression over the row below for the row above. Calls become result slots, and
+    /// computed expressions become their slots.
     pub(super) fn place(&self, expr: &mut Expr) {
         place_computed(expr, &self.computed, self.first_computed);
         place_results(expr, self.first_computed + self.computed.len());
     }
 }
 
-/// The numbers of the windows in the order in which they are computed. `named` are the expressions that other clauses
-/// sort or compare by, in PostgreSQL's order.
+/// Returns the numbers of the windows in computation order. `named` are the expressions that other
+/// clauses sort or compare by, in PostgreSQL's order.
 pub(super) fn window_order(windowing: &Windowing, named: &[Expr]) -> Vec<usize> {
     let mut numbered: Vec<Expr> = Vec::new();
     let mut number = |expr: &Expr| match numbered.iter().position(|known| known.same(expr)) {
@@ -74,13 +74,15 @@ pub(super) fn window_order(windowing: &Windowing, named: &[Expr]) -> Vec<usize> 
     order
 }
 
-/// What the first window that is computed wants its rows sorted by.
+/// Returns the sort keys of the window that is computed first.
 pub(super) fn first_order(windowing: &Windowing, order: &[usize]) -> Vec<SortKey> {
     order.first().map_or_else(Vec::new, |first| windowing.windows[*first].sort_keys())
 }
 
-/// Puts the windows' steps above `node`, whose rows have as many values as `used`, which says of each whether the windows or what is
-/// above them read it, and are sorted by `sorted`.
+/// Puts the windows' steps above `node`.
+///
+/// The node's rows have one value for each element of `used`, and are sorted by `sorted`. An
+/// element of `used` is true if the windows or the steps above them read the value.
 pub(super) fn windowed(
     mut windowing: Windowing,
     order: &[usize],
@@ -93,7 +95,7 @@ pub(super) fn windowed(
     let (mut node, computed) = computed(&mut windowing, &mut sorted, node, width);
     let width = width + computed.len();
     let Windowing { windows, calls } = windowing;
-    // Results of windows that are computed first stand in the row already while the others are.
+    // While later windows are computed, the row already has the results of the earlier ones.
     let total = width + calls.len();
     let mut input_width = width;
     for number in order {
@@ -115,8 +117,10 @@ pub(super) fn windowed(
     Windowed { node, width: total, order: sorted, computed, first_computed }
 }
 
-/// Computes what the windows divide and sort by, so that it is computed once and the same for all that look at it: behind
-/// the row's own values, which stay where they are. Returns what is computed, too.
+/// Computes the partition and order expressions once, so that all windows see the same values.
+///
+/// The computed values follow the row's own values, which stay in place. Returns the new node and
+/// the computed expressions.
 fn computed(
     windowing: &mut Windowing,
     sorted: &mut [SortKey],
@@ -142,7 +146,7 @@ fn computed(
         return (node, found);
     }
     sorted.iter_mut().for_each(|key| place_computed(&mut key.expr, &found, width));
-    // The own values are passed on as they are, whatever their types.
+    // The row's own values are passed on unchanged, whatever their types.
     let own = (0..width).map(|slot| Expr::slot(slot, ColumnType::new(TypeOid::UNKNOWN)));
     let exprs: Vec<Expr> = own.chain(found.iter().cloned()).collect();
     let sets = Vec::new();
@@ -153,7 +157,7 @@ fn place_computed(expr: &mut Expr, computed: &[Expr], first: usize) {
     if let Some(number) = computed.iter().position(|known| known.same(expr)) {
         expr.kind = ExprKind::Slot { depth: 0, slot: first + number };
     }
-    // Cannot fail: the visit does not.
+    // This cannot fail: the visitor does not.
     let _ = expr.for_each_child_mut(&mut |child| {
         place_computed(child, computed, first);
         Ok(())
@@ -164,7 +168,7 @@ fn place_results(expr: &mut Expr, results: usize) {
     if let ExprKind::Window(number) = expr.kind {
         expr.kind = ExprKind::Slot { depth: 0, slot: results + number };
     }
-    // Cannot fail: the visit does not.
+    // This cannot fail: the visitor does not.
     let _ = expr.for_each_child_mut(&mut |child| {
         place_results(child, results);
         Ok(())

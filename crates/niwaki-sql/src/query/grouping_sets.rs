@@ -1,33 +1,33 @@
-//! GROUPING SETS, ROLLUP and CUBE as they are written, and the sets of groups that they mean.
+//! GROUPING SETS, ROLLUP and CUBE: the clause as written, and its expansion into grouping sets.
 
 use niwaki_env::hash::HashSet;
 
-/// The most sets that GROUP BY may mean, as in PostgreSQL.
+/// Most grouping sets that GROUP BY may expand to, as in PostgreSQL.
 pub(crate) const SETS_MAX: usize = 4_096;
 
-/// The most parts of CUBE, as in PostgreSQL.
+/// Most elements of a CUBE, as in PostgreSQL.
 pub(crate) const CUBE_MAX: usize = 12;
 
-/// What a row counts for: a group of each of these sets.
+/// The grouping sets of a query. Each row counts for one group of each set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GroupingSets {
-    /// The group expressions of each set, by their numbers, in ascending order. None at all: one set that has all
-    /// group expressions.
+    /// The group expressions of each set, by number, ascending. If empty, there is a single set
+    /// with all group expressions.
     pub(crate) sets: Vec<Vec<usize>>,
-    /// The arguments of each GROUPING (…), by the numbers of the group expressions. Results stand behind those of the
-    /// aggregates.
+    /// The arguments of each GROUPING (…), by the numbers of the group expressions. In the output
+    /// row, the GROUPING results follow the aggregate results.
     pub(crate) calls: Vec<Vec<usize>>,
 }
 
-/// GROUP BY as it is written, where it has sets.
+/// The GROUP BY clause as written, if it has grouping sets.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupingClause {
     pub(crate) items: Vec<GroupingItem>,
-    /// GROUP BY DISTINCT
+    /// True for GROUP BY DISTINCT.
     pub(crate) distinct: bool,
 }
 
-/// A part of GROUP BY. Group expressions stand there by their numbers.
+/// An item of GROUP BY. Group expressions are given by number.
 #[derive(Clone, Debug)]
 pub(crate) enum GroupingItem {
     /// `a`, `(a, b)` or `()`.
@@ -38,16 +38,16 @@ pub(crate) enum GroupingItem {
 }
 
 impl GroupingSets {
-    /// The value of a GROUPING for rows of a set: a bit for each argument, the last one's the lowest, which is set
-    /// where the set does not have it.
+    /// Returns the value of a GROUPING call for rows of a set. The value has one bit for each
+    /// argument, the last argument's bit lowest. A bit is set if the set lacks the argument.
     pub(crate) fn grouping(&self, call: usize, set: usize) -> i32 {
         let Some(set) = self.sets.get(set) else { return 0 };
         let arguments = self.calls.get(call).map_or(&[][..], Vec::as_slice);
         arguments.iter().fold(0, |bits, argument| (bits << 1) | i32::from(!set.contains(argument)))
     }
 
-    /// Whether every row that comes in counts for a group, and all sets have these groups: then a condition on them may
-    /// be judged before rows are grouped.
+    /// Returns whether every input row counts for a group, and all sets contain these groups. Then
+    /// a condition on the groups may be evaluated before grouping.
     pub(crate) fn all_have(&self, groups: &[usize]) -> bool {
         let has = |set: &Vec<usize>| !set.is_empty() && groups.iter().all(|g| set.contains(g));
         self.sets.iter().all(has)
@@ -55,7 +55,7 @@ impl GroupingSets {
 }
 
 impl GroupingItem {
-    /// How many sets it means, as far as that can be counted.
+    /// Returns the number of sets that the item expands to (saturating).
     fn count(&self) -> usize {
         match self {
             Self::Simple(_) => 1,
@@ -67,9 +67,9 @@ impl GroupingItem {
         }
     }
 
-    /// The sets that it means.
+    /// Returns the sets that the item expands to.
     fn sets(&self) -> Vec<Vec<usize>> {
-        // The parts of ROLLUP and CUBE are simple.
+        // The elements of ROLLUP and CUBE are simple.
         let of_parts = |parts: &mut dyn Iterator<Item = &GroupingItem>| -> Vec<usize> {
             parts.flat_map(|part| part.sets().into_iter().flatten()).collect()
         };
@@ -91,14 +91,14 @@ impl GroupingItem {
 }
 
 impl GroupingClause {
-    /// The sets that it means: each has its groups in ascending order and once, the shortest set comes first. `None` if
-    /// there would be more than [`SETS_MAX`].
+    /// Returns the sets that the clause expands to, the shortest first. Each set has its groups
+    /// without duplicates, ascending. Returns `None` for more than [`SETS_MAX`] sets.
     pub(crate) fn expand(&self) -> Option<Vec<Vec<usize>>> {
         let count = self.items.iter().fold(1, |n: usize, item| n.saturating_mul(item.count()));
         if count > SETS_MAX {
             return None;
         }
-        // One set of each item together, in all combinations.
+        // The cross product: one set of each item, combined.
         let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
         for item in &self.items {
             let more = item.sets();

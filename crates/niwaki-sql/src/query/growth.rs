@@ -1,21 +1,23 @@
-//! How long a statement becomes where what is written once is put in several places.
+//! Limits on the growth of a statement when rewriting copies expressions.
 //!
-//! `select a + a as a from (select a + a as a from …)` says with each level twice as much as with
-//! the level below: put into one another, thirty levels are a thousand million sums.
+//! `select a + a as a from (select a + a as a from …)` doubles in size with each level. Thirty
+//! merged levels would be a thousand million sums.
 //!
-//! A hundred levels of `select - - … a as a from (…)`, of which none is deep, are as deep as all of
-//! them together. Trees are copied and dropped with the stack that analysis took, level by level.
+//! A hundred merged levels of `select - - … a as a from (…)` are as deep as all levels together.
+//! Yet none of them is deep by itself. Copying and dropping such a tree takes as much stack as its
+//! analysis, level by level.
 
 use super::{Query, SharedQuery};
 use crate::expr::{Expr, ExprKind, Nested};
 
-/// Expressions that a statement may gain: some megabytes. What people write comes to less.
+/// Most expressions that a statement may gain: some megabytes. Statements written by people gain
+/// less.
 const NODES_MAX: usize = 50_000;
-/// How deeply an expression may nest that is put into another one: what the reserve of a stack has
-/// room for, beside what analysis took.
+/// Most levels of an expression that is inserted into another one. The stack reserve has room for
+/// this many levels, besides the stack that the analysis took.
 pub(crate) const DEPTH_MAX: usize = 500;
 
-/// How many expressions a statement may still gain.
+/// The number of expressions that a statement may still gain.
 pub(crate) struct Growth {
     left: usize,
 }
@@ -27,7 +29,8 @@ impl Default for Growth {
 }
 
 impl Growth {
-    /// Whether the statement may gain this number of expressions; if so, they count as gained.
+    /// Returns whether the statement may gain this number of expressions. If so, counts them as
+    /// gained.
     pub(crate) fn admits(&mut self, nodes: usize) -> bool {
         let left = self.left.checked_sub(nodes);
         self.left = left.unwrap_or(self.left);
@@ -35,7 +38,7 @@ impl Growth {
     }
 }
 
-/// Expressions that an expression is made of, those of queries inside it included.
+/// Returns the number of nodes of an expression, with the nodes of its queries.
 pub(crate) fn nodes(expr: &Expr) -> usize {
     let mut count = 1;
     if let ExprKind::SubQuery(sub) = &expr.kind
@@ -47,7 +50,7 @@ pub(crate) fn nodes(expr: &Expr) -> usize {
     count
 }
 
-/// How deeply an expression nests, with the queries inside it.
+/// Returns the nesting depth of an expression, including its queries.
 pub(crate) fn depth(expr: &Expr) -> usize {
     let mut deepest = 0_usize;
     if let ExprKind::SubQuery(sub) = &expr.kind
@@ -59,8 +62,8 @@ pub(crate) fn depth(expr: &Expr) -> usize {
     deepest + 1
 }
 
-/// Counts the WITH queries that a copy of a query names: one that is named once only may be moved
-/// to the place of its name.
+/// Counts the WITH queries that a copy of a query names. A WITH query with a single reference may
+/// be moved to that reference.
 pub(crate) fn count_named(shared: &mut [SharedQuery], copy: &Query) {
     copy.named_shared(&mut |number| {
         if let Some(named) = shared.get_mut(number) {
@@ -77,7 +80,7 @@ impl Query {
         deepest + 1
     }
 
-    /// Expressions that it is made of, and queries.
+    /// Returns the number of expression nodes and queries in the query.
     pub(crate) fn nodes(&self) -> usize {
         let mut count = 1;
         self.for_each_expr(&mut |expr| count += nodes(expr));

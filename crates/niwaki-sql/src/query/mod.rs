@@ -1,8 +1,8 @@
-//! What a statement asks for: names resolved, types known, nothing decided about how rows are found.
+//! Analyzed queries: names are resolved, types are known, but no access path is chosen.
 //!
-//! The analyzer makes it, [`crate::rewrite`] turns it into one that is easier to answer well, and
-//! [`crate::plan`] decides how. Rows are those of the crate's README: FROM items have slots of one row per query
-//! level, an expression reads `Slot { depth, slot }`.
+//! The analyzer builds a query, [`crate::rewrite`] simplifies it, and [`crate::plan`] plans it.
+//! Rows are laid out as in the crate's README: the FROM items of a query level share one row of
+//! slots. An expression reads `Slot { depth, slot }`.
 
 mod grouping_sets;
 mod growth;
@@ -31,11 +31,11 @@ pub(crate) use walk::{
 #[derive(Debug)]
 pub(crate) struct StatementQuery {
     pub(crate) body: StatementBody,
-    /// WITH queries, by the number that [`ItemKind::Shared`] has.
+    /// WITH queries, numbered as in [`ItemKind::Shared`].
     pub(crate) shared: Vec<SharedQuery>,
 }
 
-/// What a statement does.
+/// The kind of a statement.
 #[derive(Debug)]
 pub(crate) enum StatementBody {
     Select(Query),
@@ -43,26 +43,27 @@ pub(crate) enum StatementBody {
     Merge(Box<MergeQuery>),
 }
 
-/// A WITH query. It reads no rows of the queries around it: one that does stands where it is named, and is empty here.
+/// A WITH query that is not correlated. A correlated one is copied to its references, and is empty
+/// here.
 #[derive(Debug)]
 pub(crate) struct SharedQuery {
     pub(crate) name: String,
-    /// The names that WITH gives its first columns.
+    /// Column names given in WITH, for the first columns.
     pub(crate) aliases: Vec<String>,
-    /// The names that its columns have without them.
+    /// The names of the columns without the aliases.
     pub(crate) own_names: Vec<String>,
     pub(crate) query: Query,
-    /// How many FROM items name it.
+    /// Number of FROM items that name the query.
     pub(crate) references: usize,
-    /// What MATERIALIZED or NOT MATERIALIZED says.
+    /// True for MATERIALIZED, false for NOT MATERIALIZED.
     pub(crate) materialized: Option<bool>,
 }
 
-/// A query that gives rows.
+/// A query that returns rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
     pub(crate) body: Body,
-    /// Its columns. Rows may be longer: behind the columns stand values that they are only sorted by.
+    /// The columns of the result. Rows may be longer: sort-only values follow the columns.
     pub(crate) columns: Vec<ColumnInfo>,
     pub(crate) order: Vec<OrderKey>,
     pub(crate) limit: Option<Expr>,
@@ -72,24 +73,24 @@ pub(crate) struct Query {
 /// One key of ORDER BY.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OrderKey {
-    /// Which value of the query's rows.
+    /// Position of the sort key in the query's rows.
     pub(crate) target: usize,
     pub(crate) descending: bool,
     pub(crate) nulls_first: bool,
 }
 
-/// Where a query's rows come from.
+/// The source of a query's rows.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
     Select(Box<Select>),
     Values(Vec<Vec<Expr>>),
     Set(Box<SetOperation>),
-    /// A WITH query that changes data: what RETURNING says of the rows.
+    /// A WITH query that changes data; its rows are the RETURNING rows.
     Modify(Box<ModifyQuery>),
 }
 
-/// UNION, INTERSECT or EXCEPT. Its sides stand on the level of the operation itself: what they read of outer
-/// rows has the depth that it would have there.
+/// UNION, INTERSECT or EXCEPT. The sides are on the query level of the operation. So an outer slot
+/// in a side has the same depth as in the operation.
 #[derive(Clone, Debug)]
 pub(crate) struct SetOperation {
     pub(crate) kind: SetKind,
@@ -97,8 +98,8 @@ pub(crate) struct SetOperation {
     pub(crate) left: SetSide,
     pub(crate) right: SetSide,
     pub(crate) types: Vec<ColumnType>,
-    /// A recursive UNION, by its number among the WITH queries: the right side is asked again for the rows that it
-    /// gave last, which [`ItemKind::Working`] has, until it gives no more.
+    /// Number of the WITH query, for a recursive UNION. The right side runs repeatedly over its own
+    /// last rows ([`ItemKind::Working`]), until it returns no more rows.
     pub(crate) recursive: Option<usize>,
 }
 
@@ -106,7 +107,7 @@ pub(crate) struct SetOperation {
 #[derive(Clone, Debug)]
 pub(crate) struct SetSide {
     pub(crate) query: Query,
-    /// The operation's columns, over the rows of the query.
+    /// The operation's columns, as expressions over the rows of the query.
     pub(crate) exprs: Vec<Expr>,
 }
 
@@ -115,10 +116,11 @@ pub(crate) struct SetSide {
 pub(crate) struct Select {
     pub(crate) from: From,
     pub(crate) grouping: Option<Grouping>,
-    /// Over the row of the grouping, or of FROM. Targets and sets name the results by number.
+    /// Windows over the row of the grouping, or of FROM. Targets and sets refer to the results by
+    /// number.
     pub(crate) windowing: Windowing,
-    /// Values of the result, then those that are only sorted by; over the row of FROM, or over that of the
-    /// grouping if there is one.
+    /// The result's values, then the sort-only values. They are over the row of the grouping, if
+    /// there is one, otherwise over the row of FROM.
     pub(crate) targets: Vec<Expr>,
     /// Set-returning functions of the targets, over the same row.
     pub(crate) sets: Vec<SetCall>,
@@ -126,50 +128,53 @@ pub(crate) struct Select {
     pub(crate) locks: Vec<LockTarget>,
 }
 
-/// Which rows of a SELECT are left out because there are others like them.
+/// Duplicate elimination of a SELECT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Distinct {
     None,
-    /// DISTINCT: those that equal another.
+    /// DISTINCT: of equal rows, one is kept.
     Rows,
-    /// DISTINCT ON: all but the first, in the query's order, of those that are equal in these targets. `ordered`: an order was written.
+    /// DISTINCT ON: of rows that are equal in these targets, the first in the query's order is
+    /// kept. `ordered` is true if the query has ORDER BY.
     On {
         targets: Vec<usize>,
         ordered: bool,
     },
 }
 
-/// GROUP BY and aggregates. The row above has the groups and behind them the results of the aggregates and of GROUPING.
+/// GROUP BY and aggregates. The output row has the groups, then the aggregate results, then the
+/// GROUPING results.
 #[derive(Clone, Debug)]
 pub(crate) struct Grouping {
     pub(crate) groups: Vec<Expr>,
-    /// How many of them the statement has; the others are determined by these.
+    /// Number of group expressions that the statement has. These determine the remaining ones.
     pub(crate) written: usize,
     pub(crate) sets: GroupingSets,
-    /// How GROUP BY is written, where that is not a list of the groups.
+    /// The GROUP BY clause as written, unless it is a plain list of the groups.
     pub(crate) clause: Option<GroupingClause>,
     pub(crate) calls: Vec<AggregateCall>,
-    /// Over the row above.
+    /// The HAVING condition, over the output row.
     pub(crate) having: Option<Expr>,
 }
 
-/// FROM and WHERE: one row per combination of its items that the conditions admit.
+/// FROM and WHERE: one row for each combination of the items' rows that satisfies the conditions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct From {
     pub(crate) items: Vec<FromItem>,
-    /// How the items are joined; `None` for a query without FROM, which has one row.
+    /// The join tree of the items; `None` for a query without FROM, which has one row.
     pub(crate) tree: Option<JoinTree>,
-    /// What must hold.
+    /// The conjuncts of WHERE.
     pub(crate) conditions: Vec<Expr>,
-    /// Slots of the row.
+    /// Width of the row, in slots.
     pub(crate) width: usize,
-    /// What a newer version of a locked row is judged by, when rewriting has taken nested queries out of the
-    /// conditions: the conditions as they were.
+    /// The conditions that recheck a newer version of a locked row, if rewriting has moved nested
+    /// queries out of `conditions`: the original conditions.
     pub(crate) recheck: Option<Vec<Expr>>,
 }
 
 impl From {
-    /// The stored table whose rows these are, if they are of one alone. What rewriting has taken out of the tree stays among the items.
+    /// Returns the stored table if FROM is a single one. Items that rewriting has removed from the
+    /// tree remain in `items`.
     pub(crate) fn only_table(&self) -> Option<&Arc<Relation>> {
         let Some(JoinTree::Item(number)) = self.tree else { return None };
         match &self.items.get(number)?.kind {
@@ -185,29 +190,29 @@ pub(crate) struct FromItem {
     pub(crate) kind: ItemKind,
     /// Alias or name.
     pub(crate) name: String,
-    /// Whether the name is an alias.
+    /// True if the name is an alias.
     pub(crate) aliased: bool,
-    /// Names that the alias gives to the first columns.
+    /// Column names given by the alias, for the first columns.
     pub(crate) aliases: Vec<String>,
-    /// The user's view that the query is of.
+    /// The user's view that the query comes from.
     pub(crate) view: Option<Arc<Relation>>,
-    /// ONLY
+    /// True for ONLY.
     pub(crate) only: bool,
     pub(crate) slots: SlotRange,
 }
 
-/// What a FROM item is.
+/// The kind of a FROM item.
 #[derive(Clone, Debug)]
 pub(crate) enum ItemKind {
     Table(Arc<Relation>),
     /// A system view, computed by code.
     View(Arc<Relation>),
     Query(Box<Query>),
-    /// A WITH query, by its number.
+    /// A WITH query, by number.
     Shared {
         number: usize,
     },
-    /// The rows of a recursive WITH query that are to be looked at now.
+    /// The working table of a recursive WITH query.
     Working {
         number: usize,
     },
@@ -216,17 +221,17 @@ pub(crate) enum ItemKind {
         arguments: Vec<Expr>,
         ordinality: bool,
     },
-    /// A function that gives one value.
+    /// A function that returns one value.
     Single {
         expr: Expr,
         ordinality: bool,
     },
 }
 
-/// Items and joins of them.
+/// The join tree of FROM items.
 #[derive(Clone, Debug)]
 pub(crate) enum JoinTree {
-    /// An item, by its number.
+    /// An item, by number.
     Item(usize),
     Join(Box<JoinNode>),
 }
@@ -237,38 +242,38 @@ pub(crate) struct JoinNode {
     pub(crate) kind: JoinType,
     pub(crate) left: JoinTree,
     pub(crate) right: JoinTree,
-    /// Parts that must all hold.
+    /// The conjuncts of ON.
     pub(crate) on: Vec<Expr>,
-    /// How it is written.
+    /// The syntax of the join.
     pub(crate) form: JoinForm,
 }
 
-/// How a join is written.
+/// The syntax of a join.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JoinForm {
-    /// Items with a comma between them, or a join that rewriting made.
+    /// Items separated by a comma, or a join made by rewriting.
     Listed,
     /// JOIN with ON, or CROSS JOIN.
     On { turned: bool },
-    /// JOIN with USING; `turned` if the right side stands on the left.
+    /// JOIN with USING. `turned` is true if the sides are swapped.
     Using { columns: Vec<String>, turned: bool },
 }
 
-/// Which rows a join keeps. A right join is a left join of its sides the other way round.
+/// The kinds of joins. A right join is a left join with swapped sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JoinType {
     Inner,
-    /// Every row of the left side, with NULLs where nothing on the right matches.
+    /// Every row of the left side, with NULLs if no right row matches.
     Left,
     /// Every row of both sides.
     Full,
-    /// Rows of the left side that have a match; the right side's slots mean nothing above.
+    /// Rows of the left side with a match. The right side's slots are meaningless above.
     Semi,
-    /// Rows of the left side that have none.
+    /// Rows of the left side without a match.
     Anti,
 }
 
-/// INSERT, UPDATE or DELETE.
+/// An INSERT, UPDATE or DELETE.
 #[derive(Clone, Debug)]
 pub(crate) struct ModifyQuery {
     pub(crate) kind: ModifyKind,
@@ -276,19 +281,20 @@ pub(crate) struct ModifyQuery {
     /// Alias or name.
     pub(crate) name: String,
     pub(crate) source: ModifySource,
-    /// Slots of the source's row with those of the target.
+    /// Width of the source's row including the target's slots.
     pub(crate) width: usize,
     /// First slot of the target in that row.
     pub(crate) start: usize,
-    /// The new row: for each column its expression; `None` keeps the old value.
+    /// The new row: one expression for each column. `None` keeps the old value.
     pub(crate) values: Vec<Option<Expr>>,
-    /// Generated columns with their expressions over the new row, which has all others by then.
+    /// Generated columns with their expressions over the new row. All other columns of the new row
+    /// are computed first.
     pub(crate) generated: Vec<(usize, Expr)>,
     /// CHECK constraints over the new row: name, condition.
     pub(crate) checks: Vec<(String, Expr)>,
-    /// Of a partition: the bounds that the new row must be within, the innermost first.
+    /// For a partition: the bounds that must contain the new row, the innermost first.
     pub(crate) bounds: Vec<WithinBound>,
-    /// Of a partitioned table: what belongs to each of its leaves.
+    /// For a partitioned table: the rules of each leaf.
     pub(crate) leaves: Vec<LeafRules>,
     /// Conditions of views WITH CHECK OPTION over the new row: the view's name, condition.
     pub(crate) view_checks: Vec<(String, Expr)>,
@@ -298,7 +304,7 @@ pub(crate) struct ModifyQuery {
     pub(crate) conflict: Option<ConflictPlan>,
 }
 
-/// MERGE.
+/// A MERGE.
 #[derive(Clone, Debug)]
 pub(crate) struct MergeQuery {
     pub(crate) relation: Arc<Relation>,
@@ -306,33 +312,35 @@ pub(crate) struct MergeQuery {
     pub(crate) name: String,
     /// First slot of the table.
     pub(crate) start: usize,
-    /// The table, item 0, and the source; the table's slots are NULL where nothing matches.
+    /// The table as item 0, and the source. The table's slots are NULL where nothing matches.
     pub(crate) from: From,
     pub(crate) actions: Vec<MergeAction>,
 }
 
-/// One WHEN of a MERGE.
+/// One WHEN clause of a MERGE.
 #[derive(Clone, Debug)]
 pub(crate) struct MergeAction {
-    /// Whether it is for rows of the source that match one of the table, or for the others.
+    /// True for WHEN MATCHED: the action is for source rows that match a target row. False for the
+    /// other source rows.
     pub(crate) matched: bool,
     pub(crate) condition: Option<Expr>,
-    /// What it does, over the row of FROM; `None` for DO NOTHING. The source of this change is not asked.
+    /// The change, over the row of FROM; `None` for DO NOTHING. The source of this change is
+    /// ignored.
     pub(crate) change: Option<ModifyQuery>,
 }
 
 impl MergeAction {
-    /// Its expressions over the row of FROM.
+    /// Returns the action's expressions over the row of FROM, mutable.
     pub(crate) fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
         let values = self.change.iter_mut().flat_map(|change| change.values.iter_mut().flatten());
         self.condition.iter_mut().chain(values)
     }
 }
 
-/// Where the rows that are inserted or changed come from.
+/// The source of the inserted or changed rows.
 #[derive(Clone, Debug)]
 pub(crate) enum ModifySource {
-    /// INSERT of one row, whose values read nothing; an action of MERGE.
+    /// INSERT of one row whose values read no columns, or an action of MERGE.
     Row,
     Rows(Vec<Vec<Expr>>),
     /// INSERT … SELECT.
@@ -342,20 +350,20 @@ pub(crate) enum ModifySource {
 }
 
 impl Query {
-    /// One row without columns.
+    /// Returns a query of one row without columns.
     pub(crate) fn empty() -> Self {
         let (columns, order) = (Vec::new(), Vec::new());
         Self { body: Body::Values(Vec::new()), columns, order, limit: None, offset: None }
     }
 
-    /// Whether it, or a query among its FROM items, locks rows.
+    /// Returns whether the query, or a query among its FROM items, locks rows.
     pub(crate) fn locks_rows(&self) -> bool {
         let mut locks = matches!(&self.body, Body::Select(select) if !select.locks.is_empty());
         self.for_each_item_query(&mut |query| locks = locks || query.locks_rows());
         locks
     }
 
-    /// Values in its rows, those that are only sorted by included.
+    /// Returns the number of values in the query's rows, including the sort-only ones.
     pub(crate) fn width(&self) -> usize {
         match &self.body {
             Body::Select(select) => select.targets.len(),
@@ -365,12 +373,12 @@ impl Query {
 }
 
 impl FromItem {
-    /// An item that is no user's view and has no alias.
+    /// Creates an item that is no user's view and has no alias.
     pub(crate) fn new(kind: ItemKind, name: String, slots: SlotRange) -> Self {
         Self { kind, name, aliased: false, aliases: Vec::new(), view: None, only: false, slots }
     }
 
-    /// What it is called now: its alias, or the name of its relation.
+    /// Returns the current name of the item: its alias, or the name of its relation.
     pub(crate) fn shown_name(&self) -> &str {
         match (&self.kind, &self.view) {
             _ if self.aliased => &self.name,
@@ -380,8 +388,8 @@ impl FromItem {
         }
     }
 
-    /// Whether it is a view whose rows no condition of the query around it may see before the view's own have been
-    /// judged (`security_barrier`).
+    /// Returns whether the item is a `security_barrier` view. Conditions of the query around such a
+    /// view must not see its rows before the view's own conditions have filtered them.
     pub(crate) fn is_barrier(&self) -> bool {
         let view = self.view.as_ref();
         view.is_some_and(|view| view.options.switch("security_barrier") == Some(true))
@@ -389,7 +397,7 @@ impl FromItem {
 }
 
 impl JoinTree {
-    /// `left` and `right` side by side.
+    /// Joins `left` and `right` without a condition.
     pub(crate) fn inner(left: Self, right: Self) -> Self {
         let kind = JoinType::Inner;
         Self::Join(Box::new(JoinNode { kind, left, right, on: Vec::new(), form: JoinForm::Listed }))

@@ -1,14 +1,14 @@
-//! Whether two queries are the same: for expressions with queries inside that are written again,
-//! in ORDER BY or GROUP BY.
+//! Equality of queries, for expressions with nested queries that are repeated in ORDER BY or GROUP
+//! BY.
 //!
-//! What is rare there (set operations, windows, locks, changes of data) is never the same.
+//! Constructs that are rare there (set operations, windows, locks, data changes) are never equal.
 
 use super::{Body, From, FromItem, Grouping, ItemKind, JoinTree, OrderKey, Query, Select};
 use crate::expr::{Expr, Nested, SubQuery, SubQueryKind};
 use crate::plan::{AggregateCall, SetCall};
 
 impl SubQuery {
-    /// Whether both ask the same of the same query, which is not planned yet.
+    /// Returns whether both are the same kind of test of the same query, not planned yet.
     pub(crate) fn same(&self, other: &Self) -> bool {
         use SubQueryKind as K;
         let asks = match (&self.kind, &other.kind) {
@@ -34,7 +34,7 @@ impl SubQuery {
 }
 
 impl Query {
-    /// Whether both are written alike: names and expressions, wherever they stand.
+    /// Returns whether both have the same names and expressions; locations are ignored.
     pub(crate) fn same(&self, other: &Self) -> bool {
         let bodies = match (&self.body, &other.body) {
             (Body::Select(a), Body::Select(b)) => a.same(b),

@@ -1,4 +1,4 @@
-//! Which slots expressions and queries read, whatever the level they stand on.
+//! Traversal of expressions and queries: finds the slots that they read, at any query level.
 
 use super::{
     Body, From, FromItem, ItemKind, JoinTree, JoinType, ModifyQuery, ModifySource, Query,
@@ -11,7 +11,7 @@ type Visit<'v> = &'v mut dyn FnMut(&Expr, usize);
 type VisitMut<'v> = &'v mut dyn FnMut(&mut Expr, usize);
 
 impl StatementQuery {
-    /// Whether anything inside is volatile; a change of data is.
+    /// Returns whether the statement contains anything volatile. A data change is volatile.
     pub(crate) fn is_volatile(&self) -> bool {
         match &self.body {
             StatementBody::Modify(_) | StatementBody::Merge(_) => true,
@@ -21,8 +21,8 @@ impl StatementQuery {
         }
     }
 
-    /// Counts how often each of its WITH queries is named. Analysis counted names as they are written:
-    /// what it put in several places, a part of a row for example, names them as often.
+    /// Counts the references to each WITH query. The analysis counted references as written. If it
+    /// copied an expression, such as a part of a row, the copies contain further references.
     pub(crate) fn count_named(&mut self) {
         let mut counts = vec![0_usize; self.shared.len()];
         let mut visit = |number: usize| {
@@ -49,7 +49,7 @@ impl StatementQuery {
 }
 
 impl ModifyQuery {
-    /// As [`Query::named_shared`].
+    /// Does the work of [`Query::named_shared`].
     fn named_shared(&self, visit: &mut dyn FnMut(usize)) {
         let update = self.conflict.as_ref().and_then(|conflict| conflict.update.as_ref());
         let update =
@@ -69,8 +69,8 @@ impl ModifyQuery {
 }
 
 impl Query {
-    /// Calls `visit` with every expression of this level. FROM items that are queries, and queries inside
-    /// expressions, are not entered.
+    /// Calls `visit` with every expression of this level. It does not enter queries in FROM or
+    /// inside expressions.
     pub(crate) fn for_each_expr<'q>(&'q self, visit: &mut dyn FnMut(&'q Expr)) {
         match &self.body {
             Body::Select(select) => {
@@ -90,7 +90,7 @@ impl Query {
                 select.sets.iter().flat_map(|set| &set.arguments).for_each(&mut *visit);
             }
             Body::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
-            // It reads no rows of queries around it, and is a level that nothing is moved into or out of.
+            // It reads no rows of queries around it, and nothing moves into or out of its level.
             Body::Modify(_) => {}
             Body::Set(set) => {
                 for side in [&set.left, &set.right] {
@@ -102,7 +102,7 @@ impl Query {
         self.limit.iter().chain(&self.offset).for_each(visit);
     }
 
-    /// The same with the right to change them.
+    /// Calls `visit` with the same expressions, mutable.
     pub(crate) fn for_each_expr_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
         match &mut self.body {
             Body::Select(select) => {
@@ -133,7 +133,7 @@ impl Query {
         self.limit.iter_mut().chain(&mut self.offset).for_each(visit);
     }
 
-    /// Calls `visit` with every query among its FROM items.
+    /// Calls `visit` with every query among the FROM items.
     pub(crate) fn for_each_item_query<'q>(&'q self, visit: &mut dyn FnMut(&'q Query)) {
         match &self.body {
             Body::Select(select) => select.from.for_each_item_query(visit),
@@ -145,7 +145,7 @@ impl Query {
         }
     }
 
-    /// The same with the right to change them.
+    /// Calls `visit` with the same queries, mutable.
     pub(crate) fn for_each_item_query_mut(&mut self, visit: &mut dyn FnMut(&mut Query)) {
         match &mut self.body {
             Body::Select(select) => select.from.for_each_item_query_mut(visit),
@@ -157,28 +157,30 @@ impl Query {
         }
     }
 
-    /// Calls `visit` with every slot that stands anywhere inside and is read from a row `level` or more levels up,
-    /// and with the level of the place: the slot's depth less this level says which row around the start is meant.
-    /// `level` is that of the query's own row, 1 where it is nested directly in the row in question.
+    /// Calls `visit` with every inner slot that reads a row `level` or more levels up.
+    ///
+    /// The second argument is the query level of the slot's place. The slot's depth minus this
+    /// level says which enclosing row it reads. `level` is the level of the query's own row: 1 if
+    /// the query is nested directly in the row in question.
     pub(crate) fn outer_slots(&self, level: usize, visit: Visit<'_>) {
         self.for_each_expr(&mut |expr| expr_outer_slots(expr, level, visit));
         self.for_each_item_query(&mut |query| query.outer_slots(level + 1, visit));
     }
 
-    /// The same with the right to change them.
+    /// Calls `visit` with the same slots, mutable.
     pub(crate) fn outer_slots_mut(&mut self, level: usize, visit: VisitMut<'_>) {
         self.for_each_expr_mut(&mut |expr| expr_outer_slots_mut(expr, level, visit));
         self.for_each_item_query_mut(&mut |query| query.outer_slots_mut(level + 1, visit));
     }
 
-    /// Whether it reads rows of queries around it.
+    /// Returns whether the query reads rows of queries around it.
     pub(crate) fn is_correlated(&self) -> bool {
         let mut found = false;
         self.outer_slots(1, &mut |_, _| found = true);
         found
     }
 
-    /// Slots of the row directly around it that it reads.
+    /// Returns the slots of the directly enclosing row that the query reads.
     pub(crate) fn reads(&self) -> Vec<usize> {
         let mut slots = Vec::new();
         self.outer_slots(1, &mut |expr, level| {
@@ -193,7 +195,7 @@ impl Query {
         slots
     }
 
-    /// Whether anything inside, at any level, is volatile.
+    /// Returns whether the query contains anything volatile, at any level.
     pub(crate) fn is_volatile(&self) -> bool {
         let own = match &self.body {
             Body::Modify(_) => true,
@@ -207,7 +209,7 @@ impl Query {
         own || self.any_part(&Self::is_volatile, &volatile_inside)
     }
 
-    /// Whether it, or a query anywhere inside, is a recursive UNION.
+    /// Returns whether the query, or a query inside it, is a recursive UNION.
     pub(crate) fn has_recursion(&self) -> bool {
         let own = match &self.body {
             Body::Set(set) => set.recursive.is_some(),
@@ -225,8 +227,9 @@ impl Query {
         own || self.any_part(&Self::has_recursion, &inside)
     }
 
-    /// Whether a query among its FROM items or a side of a set operation satisfies `query`, or an
-    /// expression of this level `expr`. Sides look at their own parts: each is looked at once.
+    /// Returns whether a query among the FROM items or a set-operation side satisfies `query`, or
+    /// an expression of this level satisfies `expr`. Sides check their own parts, so each part is
+    /// checked once.
     fn any_part(&self, query: &dyn Fn(&Self) -> bool, expr: &dyn Fn(&Expr) -> bool) -> bool {
         if let Body::Set(set) = &self.body {
             let mut sides = [&set.left, &set.right].into_iter();
@@ -239,8 +242,7 @@ impl Query {
         found
     }
 
-    /// Calls `visit` with the number of each WITH query that it names, anywhere inside, as often as
-    /// it does.
+    /// Calls `visit` with the number of a WITH query for each reference to it, anywhere inside.
     pub(crate) fn named_shared(&self, visit: &mut dyn FnMut(usize)) {
         match &self.body {
             Body::Select(select) => select.from.items_shared(visit),
@@ -260,7 +262,7 @@ impl Query {
     }
 }
 
-/// As [`Query::named_shared`], for the queries inside an expression.
+/// Does the work of [`Query::named_shared`] for the queries inside an expression.
 fn named_inside(expr: &Expr, visit: &mut dyn FnMut(usize)) {
     expr.any(&mut |part| {
         if let ExprKind::SubQuery(sub) = &part.kind
@@ -273,7 +275,7 @@ fn named_inside(expr: &Expr, visit: &mut dyn FnMut(usize)) {
 }
 
 impl From {
-    /// As [`Query::named_shared`].
+    /// Does the work of [`Query::named_shared`].
     fn named_shared(&self, visit: &mut dyn FnMut(usize)) {
         self.items_shared(visit);
         self.for_each_expr(&mut |expr| named_inside(expr, visit));
@@ -288,7 +290,7 @@ impl From {
         }
     }
 
-    /// Every expression of FROM and WHERE, over its row.
+    /// Calls `visit` with every expression of FROM and WHERE over their row.
     pub(crate) fn for_each_expr<'q>(&'q self, visit: &mut dyn FnMut(&'q Expr)) {
         for item in &self.items {
             match &item.kind {
@@ -304,7 +306,7 @@ impl From {
         self.recheck.iter().flatten().for_each(visit);
     }
 
-    /// The same with the right to change them.
+    /// Calls `visit` with the same expressions, mutable.
     pub(crate) fn for_each_expr_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
         for item in &mut self.items {
             match &mut item.kind {
@@ -354,7 +356,7 @@ impl JoinTree {
         }
     }
 
-    /// Whether some join of the tree can fill up the item with NULLs.
+    /// Returns whether some join of the tree can fill the item with NULLs.
     pub(crate) fn is_nullable(&self, item: usize) -> bool {
         let Self::Join(join) = self else { return false };
         match join.kind {
@@ -371,7 +373,7 @@ impl JoinTree {
         }
     }
 
-    /// The numbers of its items, in order.
+    /// Appends the numbers of the tree's items, in order.
     pub(crate) fn items(&self, out: &mut Vec<usize>) {
         match self {
             Self::Item(number) => out.push(*number),
@@ -383,7 +385,7 @@ impl JoinTree {
     }
 }
 
-/// As [`Query::outer_slots`], for an expression whose own row is `level` levels down.
+/// Does the work of [`Query::outer_slots`] for an expression whose own row is `level` levels down.
 pub(crate) fn expr_outer_slots(expr: &Expr, level: usize, visit: Visit<'_>) {
     match &expr.kind {
         ExprKind::Slot { depth, .. } => {
@@ -401,7 +403,7 @@ pub(crate) fn expr_outer_slots(expr: &Expr, level: usize, visit: Visit<'_>) {
     }
 }
 
-/// The same with the right to change them.
+/// Calls `visit` with the same slots, mutable.
 pub(crate) fn expr_outer_slots_mut(expr: &mut Expr, level: usize, visit: VisitMut<'_>) {
     if let ExprKind::Slot { depth, .. } = &expr.kind {
         if *depth >= level {
@@ -414,14 +416,15 @@ pub(crate) fn expr_outer_slots_mut(expr: &mut Expr, level: usize, visit: VisitMu
     {
         query.outer_slots_mut(level + 1, visit);
     }
-    // Cannot fail: the visit does not.
+    // This cannot fail: the visitor does not.
     let _ = expr.for_each_child_mut(&mut |child| {
         expr_outer_slots_mut(child, level, visit);
         Ok(())
     });
 }
 
-/// Calls `visit` with every slot of the current row that the expression or a query inside it reads.
+/// Calls `visit` with every slot of the current row that the expression, or a query inside it,
+/// reads.
 pub(crate) fn reads_slots(expr: &Expr, visit: &mut dyn FnMut(usize)) {
     match &expr.kind {
         ExprKind::Slot { depth: 0, slot } => visit(*slot),
@@ -436,7 +439,7 @@ pub(crate) fn reads_slots(expr: &Expr, visit: &mut dyn FnMut(usize)) {
     }
 }
 
-/// The same expression for a place `by` levels further down.
+/// Shifts an expression to a place `by` levels further down.
 pub(crate) fn shift_depth(expr: &mut Expr, by: usize) {
     expr_outer_slots_mut(expr, 0, &mut |slot, _| {
         if let ExprKind::Slot { depth, .. } = &mut slot.kind {
@@ -445,12 +448,12 @@ pub(crate) fn shift_depth(expr: &mut Expr, by: usize) {
     });
 }
 
-/// Whether there is a query inside the expression.
+/// Returns whether the expression contains a query.
 pub(crate) fn has_query(expr: &Expr) -> bool {
     expr.any(&mut |part| matches!(part.kind, ExprKind::SubQuery(_)))
 }
 
-/// Whether the expression, or a query inside it that is not planned yet, is volatile.
+/// Returns whether the expression is volatile, including queries inside it.
 pub(crate) fn volatile_inside(expr: &Expr) -> bool {
     expr.any(&mut |part| match &part.kind {
         ExprKind::Call { function, .. } => function.volatility == Volatility::Volatile,

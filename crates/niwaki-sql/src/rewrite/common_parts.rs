@@ -1,6 +1,7 @@
-//! What all sides of an OR ask for: `(a AND b) OR (a AND c)` is `a AND (b OR c)`.
+//! Common conjuncts of an OR: `(a AND b) OR (a AND c)` becomes `a AND (b OR c)`.
 //!
-//! So a join finds its keys, and a scan what it can look for, where each side repeats them.
+//! If each side of an OR repeats a condition, a join can now use it as a key, and a scan as a
+//! search condition.
 
 use niwaki_types::TypeOid;
 
@@ -8,7 +9,7 @@ use crate::expr::{Expr, ExprKind};
 use crate::plan::{conjunction, split_conjuncts};
 use crate::query::{From, JoinTree, volatile_inside};
 
-/// Takes what all of their sides have out of the ORs among a level's conditions.
+/// Moves common conjuncts out of the ORs among a level's conditions.
 pub(super) fn take_out(from: &mut From) {
     from.conditions = taken_out(std::mem::take(&mut from.conditions));
     if let Some(tree) = &mut from.tree {
@@ -34,7 +35,7 @@ fn taken_out(conditions: Vec<Expr>) -> Vec<Expr> {
     out
 }
 
-/// Appends what an OR of these sides asks for.
+/// Appends the conjuncts that an OR of these sides is equivalent to.
 fn split(sides: Vec<Expr>, location: i32, out: &mut Vec<Expr>) {
     let mut sides: Vec<Vec<Expr>> = sides
         .into_iter()
@@ -57,7 +58,7 @@ fn split(sides: Vec<Expr>, location: i32, out: &mut Vec<Expr>) {
         side.retain(|part| !has(&common, part));
     }
     out.extend(common);
-    // A side that asks for nothing more holds wherever those do.
+    // If a side has nothing beyond the common parts, the OR adds no condition.
     let sides: Option<Vec<Expr>> = sides.into_iter().map(conjunction).collect();
     out.extend(sides.map(|sides| Expr::new(ExprKind::Or(sides), TypeOid::BOOL, location)));
 }

@@ -1,13 +1,16 @@
-//! What is known of expressions before a statement runs.
+//! Constant folding: evaluates expressions before the statement runs.
 //!
-//! Constants that immutable functions put together are computed, so that no row computes them again, a scan has a bound and its share
-//! of the rows can be told (`day < date '1994-01-01' + interval '1 year'`). What fails is left as
-//! it is, and fails when it is needed; what takes long is left to the rows, too ([`ahead`]). In
-//! conditions, a date that is compared as a timestamp is then compared as a date, which an index of
-//! dates knows.
+//! Immutable functions of constants are computed, so no row computes them again. A condition such
+//! as `day < date '1994-01-01' + interval '1 year'` becomes a bound of a scan, and its share of the
+//! rows can be estimated. An expression that fails stays unchanged, and fails when it is needed. An
+//! expression that takes long is also left to the rows ([`ahead`]).
 //!
-//! A plan for values of parameters has them as constants; a plan for any values says whether it would be better with them: where a
-//! parameter bounds a range or is a pattern, what share of the rows there is depends on it.
+//! Conditions that compare a date as a timestamp are rewritten to compare it as a date, which an
+//! index on dates supports.
+//!
+//! A plan for given parameter values has them as constants. A generic plan records whether a plan
+//! for given values might be better. That is so if a parameter bounds a range or is a pattern: the
+//! share of the rows then depends on its value.
 
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
@@ -21,18 +24,18 @@ use crate::types::category;
 
 const DAY: i64 = 86_400_000_000;
 
-/// Values of parameters, and what rewriting finds out about them and about constants.
+/// Parameter values, and the findings of rewriting about them and about constants.
 pub(crate) struct Values<'v> {
-    /// Of the first of them; the others are not known.
+    /// Values of the first parameters. The values of the others are unknown.
     pub(crate) given: &'v [Datum],
-    /// Whether some of the others would say how many rows there are.
+    /// True if an unknown parameter would determine the number of rows.
     pub(crate) wanted: bool,
-    /// The first constant that does not fit its length.
+    /// Error of the first constant that does not fit its length.
     pub(crate) unfit: Result<()>,
 }
 
 impl<'v> Values<'v> {
-    /// Those of the first parameters.
+    /// Creates the values of the first parameters.
     pub(crate) fn new(given: &'v [Datum]) -> Self {
         Self { given, wanted: false, unfit: Ok(()) }
     }
@@ -53,7 +56,8 @@ fn walk(tree: &mut JoinTree, values: &mut Values<'_>) {
     walk(&mut join.right, values);
 }
 
-/// Whether it is a comparison with a parameter that keeps few rows or many.
+/// Returns whether the expression is a comparison with a parameter whose selectivity depends on the
+/// value.
 fn depends_on_value(expr: &Expr) -> bool {
     let ExprKind::Call { function, arguments } = &expr.kind else { return false };
     let is_parameter = |part: &Expr| matches!(part.kind, ExprKind::Param(_));
@@ -63,14 +67,14 @@ fn depends_on_value(expr: &Expr) -> bool {
 
 fn condition(expr: &mut Expr, values: &mut Values<'_>) {
     simplify(expr, values);
-    // What is not known to be true keeps no row.
+    // A NULL condition keeps no row, so it is false.
     if let ExprKind::Const(value @ Datum::Null) = &mut expr.kind {
         *value = Datum::Bool(false);
     }
 }
 
 fn simplify(expr: &mut Expr, values: &mut Values<'_>) {
-    // Cannot fail: the visit does not.
+    // This cannot fail: the visitor does not.
     let _ = expr.for_each_child_mut(&mut |child| {
         simplify(child, values);
         Ok(())
@@ -87,7 +91,8 @@ fn simplify(expr: &mut Expr, values: &mut Values<'_>) {
     }
 }
 
-/// Whether a constant has the length that it is to have: no statement begins with one that has not, whatever rows there are.
+/// Checks the length of a constant: a statement with an unfit constant must not start, whatever its
+/// rows are.
 pub(super) fn fits(expr: &Expr) -> Result<()> {
     if let ExprKind::Length { argument, explicit } = &expr.kind
         && let ExprKind::Const(value) = &argument.kind
@@ -98,8 +103,10 @@ pub(super) fn fits(expr: &Expr) -> Result<()> {
     Ok(())
 }
 
-/// Computes an expression whose parts are constants and done. A strict function of a constant NULL is NULL: its other arguments are
-/// not computed, unless they are constants that fail.
+/// Folds an expression of constant arguments.
+///
+/// A strict function of a constant NULL is NULL. Its other arguments are not computed, but the call
+/// is not folded while one of them is a constant expression that failed.
 pub(super) fn fold(expr: &mut Expr) {
     let null = |part: &Expr| matches!(part.kind, ExprKind::Const(Datum::Null));
     let is_null = match &expr.kind {
@@ -127,7 +134,8 @@ fn is_of_constants(expr: &Expr) -> bool {
     let constant = |part: &Expr| matches!(part.kind, ExprKind::Const(_));
     match &expr.kind {
         ExprKind::Call { arguments, .. } => !arguments.is_empty() && arguments.iter().all(constant),
-        // What numbers and bytes look like follows the session's settings, though PostgreSQL calls it immutable.
+        // The text of floats and bytea depends on the session's settings, although PostgreSQL
+        // declares the casts immutable.
         ExprKind::Cast { from: TypeOid::FLOAT4 | TypeOid::FLOAT8 | TypeOid::BYTEA, .. }
             if category(expr.ty) == 'S' =>
         {
@@ -141,7 +149,8 @@ fn is_of_constants(expr: &Expr) -> bool {
     }
 }
 
-/// The comparison of a date that was made a timestamp with a timestamp, as one of the date with a date.
+/// Rewrites the comparison of a date, cast to timestamp, with a timestamp constant as a comparison
+/// of dates.
 fn as_dates(expr: &Expr) -> Option<Expr> {
     let ExprKind::Call { function, arguments } = &expr.kind else { return None };
     let [left, right] = arguments.as_slice() else { return None };
@@ -170,7 +179,8 @@ fn as_dates(expr: &Expr) -> Option<Expr> {
     Some(Expr::call(comparison(word)?, vec![date, day], expr.ty, expr.location))
 }
 
-/// The operator and the day that say of a date what this operator and this time say of its first moment.
+/// Returns the operator and day of a date comparison that is equivalent to comparing the date's
+/// first moment with `time`.
 fn day_of(word: &str, time: i64) -> Option<(&'static str, i32)> {
     let (day, whole) = match time {
         i64::MAX => (i32::MAX, true),

@@ -1,4 +1,4 @@
-//! What follows from equalities: `a = b` and `a = 5` say that `b = 5`.
+//! Derived equalities with constants: `a = b` and `a = 5` imply `b = 5`.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,12 @@ use niwaki_env::hash::HashMap;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{From, JoinTree, JoinType};
 
-/// Columns that equal something known before the query's rows are, by their slots, with the
-/// condition that says so.
+/// Columns that equal a value known before the query runs: by slot, with the condition that fixes
+/// them.
 type Known = HashMap<usize, Expr>;
 
-/// Adds the conditions that follow. An equality between two columns that both got their value by it goes away.
+/// Adds the derived conditions. An equality that fixes its second column is replaced by the derived
+/// condition.
 pub(super) fn derive(from: &mut From) {
     let mut known = Known::default();
     for condition in &from.conditions {
@@ -32,7 +33,8 @@ pub(super) fn derive(from: &mut From) {
     }
     let mut waiting: BTreeSet<usize> = BTreeSet::new();
     known.keys().for_each(|slot| waiting.extend(equalities.get(slot).into_iter().flatten()));
-    // Ends: each turn takes one, and those come back whose slot has become known.
+    // Ends: each turn takes one condition. A condition returns only when one of its slots has
+    // become known.
     while let Some(number) = waiting.pop_first() {
         let Some((a, b)) = linked(&from.conditions[number]) else { continue };
         let found = follows(&known, a, b).or_else(|| follows(&known, b, a));
@@ -49,7 +51,7 @@ pub(super) fn derive(from: &mut From) {
     }
 }
 
-/// Into the right sides of joins that keep their left sides' rows: their ON tells what a match is.
+/// Derives conditions in the ON of left, semi and anti joins, where ON decides what a match is.
 fn walk(tree: &mut JoinTree, known: &Known) {
     let JoinTree::Join(join) = tree else { return };
     match join.kind {
@@ -72,8 +74,8 @@ fn walk(tree: &mut JoinTree, known: &Known) {
     }
 }
 
-/// The slot `to` that equals a known one, and what is known of it then; `None` if it is known
-/// already.
+/// Returns the slot of `to`, which equals a known one, with the condition that fixes it. Returns
+/// `None` if `to` is already known.
 fn follows(known: &Known, from: &Expr, to: &Expr) -> Option<(usize, Expr)> {
     let (from, to) = (slot_of(from)?, slot_of(to)?);
     if known.contains_key(&to) {
@@ -97,7 +99,7 @@ fn slot_of(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// The sides of an equality between two columns of one type.
+/// Returns the sides of an equality between two columns of one type.
 fn linked(condition: &Expr) -> Option<(&Expr, &Expr)> {
     let ExprKind::Call { function, arguments } = &condition.kind else { return None };
     let [left, right] = arguments.as_slice() else { return None };
@@ -106,7 +108,7 @@ fn linked(condition: &Expr) -> Option<(&Expr, &Expr)> {
         .then_some((left, right))
 }
 
-/// The slot of `column = value`, the value known before the query's rows are.
+/// Returns the slot of a condition `column = value` whose value is known before the query runs.
 fn fixed(condition: &Expr) -> Option<usize> {
     let ExprKind::Call { function, arguments } = &condition.kind else { return None };
     let [left, right] = arguments.as_slice() else { return None };

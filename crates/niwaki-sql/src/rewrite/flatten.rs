@@ -1,8 +1,8 @@
-//! Queries among the FROM items that become part of the query around them.
+//! Flattening of simple queries in FROM: they become part of the query around them.
 //!
-//! One without FROM, or VALUES of one row, has one row whatever else there is. Its expressions stand
-//! where its columns are read, and its item leaves the tree, as in PostgreSQL. A query in a
-//! condition that read such a column is then asked once, not for each row.
+//! A query without FROM, or VALUES of one row, always has exactly one row. Its expressions replace
+//! its columns, and its item leaves the join tree, as in PostgreSQL. A nested query in a condition
+//! that read such a column then runs once, not for each row.
 
 use niwaki_types::work;
 
@@ -16,17 +16,17 @@ use crate::query::{
     volatile_inside,
 };
 
-/// What pulling a query up counts as, for each item of the level: its tree is built anew.
+/// Work units of pulling a query up, for each item of the level: the item's tree is rebuilt.
 const ITEM_UNITS: usize = 512;
 
-/// Makes every simple query among the FROM items part of the level. Returns whether one of them had
-/// no FROM: constants may stand in conditions then.
+/// Flattens every simple query among the FROM items. Returns whether one of them had no FROM: then
+/// conditions may contain new constants.
 ///
 /// # Errors
-/// What ends the statement.
+/// The errors that end the statement.
 pub(super) fn flatten(level: &mut Level<'_>, growth: &mut Growth) -> Result<bool> {
     let mut without_from = false;
-    // Items that come with a query are simple no more, or were looked at when that query was rewritten.
+    // Items of a flattened query are not visited: that query was already rewritten.
     for number in 0..level.from.items.len() {
         let one_row = is_one_row(level.from, number);
         if (one_row || is_simple(level.from, number))
@@ -40,8 +40,8 @@ pub(super) fn flatten(level: &mut Level<'_>, growth: &mut Growth) -> Result<bool
     Ok(without_from)
 }
 
-/// Expressions that a level gains when what an item's query computes stands where it is read; `None`
-/// if that is too deep.
+/// Returns the number of expressions that a level gains when an item's targets replace its columns.
+/// Returns `None` if the targets are too deep.
 fn gained(level: &Level<'_>, number: usize) -> Option<usize> {
     let item = &level.from.items[number];
     let ItemKind::Query(query) = &item.kind else { return Some(0) };
@@ -71,13 +71,13 @@ fn gained(level: &Level<'_>, number: usize) -> Option<usize> {
     level.from.for_each_expr(&mut |expr| expr_outer_slots(expr, 0, &mut count));
     level.from.for_each_item_query(&mut |query| query.outer_slots(1, &mut count));
     level.exprs.iter().for_each(|expr| expr_outer_slots(expr, 0, &mut count));
-    // The first of them takes the place of the target.
+    // The first reference takes the target over; only the others are copies.
     let gained = sizes.iter().zip(&reads).map(|(size, reads)| (size - 1) * reads.saturating_sub(1));
     Some(gained.sum())
 }
 
-/// Whether an item is a query without FROM, or VALUES of one row, whose columns may become what it
-/// computes, and whose one row may leave the tree.
+/// Returns whether an item is a query without FROM, or VALUES of one row, that can be flattened.
+/// Its columns must be replaceable by its expressions, and its row must be able to leave the tree.
 fn is_one_row(from: &From, number: usize) -> bool {
     let (item, Some(tree)) = (&from.items[number], &from.tree) else { return false };
     let ItemKind::Query(query) = &item.kind else { return false };
@@ -100,12 +100,12 @@ fn is_one_row(from: &From, number: usize) -> bool {
         && can_go(tree, number) == Some(true)
 }
 
-/// Whether a row that is always there can leave the tree: the join that it is in then leaves what its
-/// ON admits. `None` if the item is not in the tree.
+/// Returns whether an item with exactly one row can leave the tree. Its join then keeps the rows
+/// that ON admits. Returns `None` if the item is not in the tree.
 fn can_go(tree: &JoinTree, number: usize) -> Option<bool> {
     let is_it = |side: &JoinTree| matches!(side, JoinTree::Item(item) if *item == number);
     let join = match tree {
-        // There is nothing else.
+        // The item is the whole tree.
         JoinTree::Item(_) => return is_it(tree).then_some(true),
         JoinTree::Join(join) => join,
     };
@@ -122,7 +122,7 @@ fn is_unordered(query: &Query) -> bool {
     query.order.is_empty() && query.limit.is_none() && query.offset.is_none()
 }
 
-/// Whether a query has FROM, WHERE and a target list only.
+/// Returns whether a query has only FROM, WHERE and a target list.
 fn is_plain(query: &Query, select: &Select) -> bool {
     is_unordered(query)
         && select.grouping.is_none()
@@ -133,7 +133,8 @@ fn is_plain(query: &Query, select: &Select) -> bool {
         && select.from.recheck.is_none()
 }
 
-/// Whether an item is a query of FROM, WHERE and a target list only, that means the same when it is merged.
+/// Returns whether an item is a query of only FROM, WHERE and a target list whose meaning survives
+/// merging.
 fn is_simple(from: &From, number: usize) -> bool {
     let item = &from.items[number];
     let ItemKind::Query(query) = &item.kind else { return false };
@@ -148,7 +149,7 @@ fn is_simple(from: &From, number: usize) -> bool {
         return false;
     }
     let volatile = select.targets.iter().chain(&inside.conditions).any(volatile_inside);
-    // A full join's sides cannot read what is beside them.
+    // The sides of a full join cannot read the items next to it.
     if volatile || (has_full_join(inside_tree) && !query.reads().is_empty()) {
         return false;
     }
@@ -158,7 +159,8 @@ fn is_simple(from: &From, number: usize) -> bool {
         return false;
     }
     if tree.is_nullable(number) {
-        // Above, its columns are NULL where nothing matches: what stands for them must be so too.
+        // Above the join, unmatched columns are NULL, so the replacing expressions must be NULL
+        // there, too.
         let own = |slot: usize| slot < inside.width;
         if !select.targets.iter().all(|target| null_with(target, &own)) {
             return false;
@@ -176,19 +178,20 @@ fn has_full_join(tree: &JoinTree) -> bool {
     }
 }
 
-/// Where conditions on an item can go.
+/// The place for conditions on an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// The item is not here.
+    /// The item is not in this subtree.
     Absent,
-    /// Further up.
+    /// A join further up.
     Above,
-    /// Into the ON of a join.
+    /// The ON of a join in this subtree.
     Here,
     Nowhere,
 }
 
-/// Whether there is a place for conditions on an item: not directly on a side of a full join.
+/// Returns whether there is a place for conditions on an item. There is none directly on a side of
+/// a full join.
 fn has_place(tree: &JoinTree, number: usize) -> bool {
     fn walk(tree: &JoinTree, number: usize) -> Place {
         let join = match tree {
@@ -231,7 +234,7 @@ fn pull_up(level: &mut Level<'_>, number: usize) {
     if let Some(tree) = level.from.tree.take() {
         let (tree, rest) = place(tree, number, &mut Some((subtree, conditions)));
         level.from.tree = tree;
-        // The others are of a side whose rows a join leaves out, or fills up with NULLs.
+        // The other conditions concern a side whose rows a join drops or fills with NULLs.
         if let Some(recheck) = &mut level.from.recheck {
             recheck.extend(rest.iter().cloned());
         }
@@ -254,8 +257,8 @@ fn pull_up(level: &mut Level<'_>, number: usize) {
     level.exprs.iter_mut().for_each(|expr| expr_outer_slots_mut(expr, 0, &mut put));
 }
 
-/// Puts a subtree in the place of an item, or nothing if it is one row that is always there. Returns
-/// what is left of the tree, and the conditions that have found no join on the way up.
+/// Replaces an item by a subtree; by nothing, if the item is a row that always exists. Returns the
+/// remaining tree, and the conditions that found no join on the way up.
 fn place(
     tree: JoinTree,
     number: usize,
@@ -271,7 +274,7 @@ fn place(
     let JoinNode { kind, left, right, mut on, form } = *join;
     let (left, mut above) = place(left, number, what);
     let (right, from_right) = place(right, number, what);
-    // ON may judge the right side's rows; those of the left side would stay.
+    // ON may filter the right side's rows. It would keep unmatched rows of the left side.
     on.extend(from_right);
     match (left, right) {
         (Some(left), Some(right)) => {
@@ -281,7 +284,7 @@ fn place(
             let join = JoinNode { kind, left, right, on, form };
             (Some(JoinTree::Join(Box::new(join))), above)
         }
-        // One side of an inner join, or the right one of a semi join.
+        // The item was a side of an inner join, or the right side of a semi join.
         (side, None) | (None, side) => {
             on.append(&mut above);
             (side, on)
@@ -318,7 +321,8 @@ fn renumber(tree: &mut JoinTree, first: usize) {
     }
 }
 
-/// A slot of a nested query as its parent has it, once its row is part of the parent's from `offset` on.
+/// Returns a visitor that rewrites slots of a nested query for its parent, whose row has the nested
+/// row from `offset` on.
 fn into_parent(offset: usize) -> impl FnMut(&mut Expr, usize) {
     move |expr, level| {
         if let ExprKind::Slot { depth, slot } = &mut expr.kind {
@@ -331,13 +335,13 @@ fn into_parent(offset: usize) -> impl FnMut(&mut Expr, usize) {
     }
 }
 
-/// An expression of a nested query as its parent has it.
+/// Rewrites an expression of a nested query for its parent.
 pub(super) fn moved(mut expr: Expr, offset: usize) -> Expr {
     expr_outer_slots_mut(&mut expr, 0, &mut into_parent(offset));
     expr
 }
 
-/// Whether an expression reads slots that satisfy `inside` only.
+/// Returns whether an expression reads only slots that satisfy `inside`.
 pub(super) fn reads_inside(expr: &Expr, inside: &dyn Fn(usize) -> bool) -> bool {
     let mut only = true;
     reads_slots(expr, &mut |slot| only = only && inside(slot));

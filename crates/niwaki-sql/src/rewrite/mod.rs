@@ -1,19 +1,23 @@
-//! From a query to one that asks the same and is easier to answer well.
+//! The rewriter: transforms a query into an equivalent one with a better plan.
 //!
-//! In this order, the innermost queries first:
-//! 0. calls of users' functions become what these compute, where that is one expression ([`inline_call`]);
-//!    an order that nobody asks about is left out ([`orders`]);
-//! 1. a WITH query that is named once becomes a FROM item ([`shared`]); constants in conditions are computed
-//!    ([`constants`]); what all sides of an OR ask for stands beside it ([`common_parts`]);
-//! 2. EXISTS, IN and = ANY under AND become semi joins, NOT EXISTS becomes an anti join ([`sublinks`]);
-//! 3. simple queries among the FROM items become part of the query ([`flatten`]); those without FROM
-//!    leave constants in conditions, which are computed again;
-//! 4. an outer join becomes an inner one where a condition refuses the rows that it adds ([`outer_joins`]);
-//! 5. what follows from equalities is added ([`equalities`]);
-//! 6. conditions go into the queries among the FROM items ([`push_down`]).
+//! Steps, in this order, the innermost queries first:
 //!
-//! Some of this writes an expression in several places. It is left undone where the statement would
-//! become too long ([`Growth`]): the answer is the same.
+//! 0. Calls of users' functions are inlined if the body is one expression ([`inline_call`]). An
+//!    unneeded order is removed ([`orders`]).
+//! 1. A WITH query with a single reference becomes a FROM item ([`shared`]). Constants in
+//!    conditions are computed ([`constants`]). Common conjuncts are moved out of ORs
+//!    ([`common_parts`]).
+//! 2. EXISTS, IN and = ANY under AND become semi joins, NOT EXISTS becomes an anti join
+//!    ([`sublinks`]).
+//! 3. Simple queries among the FROM items become part of the query ([`flatten`]). Those without
+//!    FROM leave constants in conditions, which are computed again.
+//! 4. An outer join becomes an inner join if a condition refuses its NULL-extended rows
+//!    ([`outer_joins`]).
+//! 5. Conditions derived from equalities are added ([`equalities`]).
+//! 6. Conditions are pushed into the queries among the FROM items ([`push_down`]).
+//!
+//! Some steps copy an expression to several places. Such a step is skipped if the statement would
+//! become too long ([`Growth`]): the result is the same.
 
 mod common_parts;
 mod constants;
@@ -41,13 +45,13 @@ use crate::query::{
     Query, Select, SharedQuery, StatementBody, StatementQuery,
 };
 
-/// What rewriting a query counts as: its parts are looked at a few times.
+/// Work units of rewriting a query: its parts are visited a few times.
 const QUERY_UNITS: usize = 16 << 10;
 
 /// Rewrites all queries of a statement.
 ///
 /// # Errors
-/// What ends the statement; it is not rewritten to its end then.
+/// The errors that end the statement. The statement is then only partly rewritten.
 pub(crate) fn rewrite(statement: &mut StatementQuery, values: &mut Values<'_>) -> Result<()> {
     statement.count_named();
     let (mut ended, mut growth) = (Ok(()), Growth::default());
@@ -58,7 +62,7 @@ pub(crate) fn rewrite(statement: &mut StatementQuery, values: &mut Values<'_>) -
         StatementBody::Modify(modify) => rewriter.modify(modify),
         StatementBody::Merge(merge) => rewriter.merge(merge),
     }
-    // Those that are still shared.
+    // The queries that are still shared.
     for number in 0..statement.shared.len() {
         let mut query = std::mem::replace(&mut statement.shared[number].query, Query::empty());
         let shared = &mut statement.shared;
@@ -71,7 +75,7 @@ pub(crate) fn rewrite(statement: &mut StatementQuery, values: &mut Values<'_>) -
 struct Rewriter<'s, 'v> {
     shared: &'s mut Vec<SharedQuery>,
     values: &'s mut Values<'v>,
-    /// What has ended the statement.
+    /// The error that ended the statement.
     ended: &'s mut Result<()>,
     growth: &'s mut Growth,
 }
@@ -80,7 +84,7 @@ struct Rewriter<'s, 'v> {
 struct Level<'q> {
     from: &'q mut From,
     exprs: Vec<&'q mut Expr>,
-    /// Rows of it are locked or changed: newer versions of them are judged again.
+    /// True if rows of the level are locked or changed: newer versions are rechecked.
     locks: bool,
 }
 
@@ -92,8 +96,8 @@ impl Rewriter<'_, '_> {
         });
     }
 
-    /// Runs a part of rewriting that recurses. WITH queries that come to stand where they are named
-    /// are nested more deeply than anything that was analyzed.
+    /// Runs a recursive part of rewriting. Inlined WITH queries are nested more deeply than
+    /// anything that was analyzed.
     fn deeper(&mut self, run: impl FnOnce(&mut Self)) {
         if self.ended.is_err() {
             return;
@@ -108,7 +112,8 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// The queries among the FROM items of a query whose expressions are done, then the query itself.
+    /// Rewrites a query's FROM queries, then the query itself. Its expressions are already
+    /// rewritten.
     fn body(&mut self, query: &mut Query) {
         match &mut query.body {
             Body::Select(select) => {
@@ -160,7 +165,7 @@ impl Rewriter<'_, '_> {
         exprs.iter_mut().for_each(|expr| self.expr(expr));
     }
 
-    /// The queries inside an expression, and what is constant in it.
+    /// Rewrites the queries inside an expression, and folds constants in it.
     fn expr(&mut self, expr: &mut Expr) {
         if self.values.unfit.is_ok() {
             self.values.unfit = constants::fits(expr);
@@ -170,7 +175,7 @@ impl Rewriter<'_, '_> {
         {
             self.query(query);
         }
-        // Cannot fail: the visit does not.
+        // This cannot fail: the visitor does not.
         let _ = expr.for_each_child_mut(&mut |child| {
             self.expr(child);
             Ok(())
@@ -179,7 +184,7 @@ impl Rewriter<'_, '_> {
         constants::fold(expr);
     }
 
-    /// One level, whose expressions are done.
+    /// Rewrites one level, whose expressions are already rewritten.
     fn level(&mut self, level: &mut Level<'_>) {
         self.inline(level.from);
         constants::compute(level.from, self.values);
@@ -200,7 +205,7 @@ impl Rewriter<'_, '_> {
     }
 }
 
-/// The level of a SELECT: its FROM, and what reads its rows.
+/// Returns the level of a SELECT: its FROM, and the expressions over its rows.
 fn level_of(select: &mut Select) -> Level<'_> {
     let mut exprs: Vec<&mut Expr> = Vec::new();
     match &mut select.grouping {
@@ -221,7 +226,7 @@ fn level_of(select: &mut Select) -> Level<'_> {
     Level { from: &mut select.from, exprs, locks: !select.locks.is_empty() }
 }
 
-/// Moves conditions of inner joins to WHERE, where they mean the same.
+/// Moves conditions of inner joins to WHERE, which is equivalent.
 fn hoist(from: &mut From) {
     fn walk(tree: &mut JoinTree, conditions: &mut Vec<Expr>) {
         let JoinTree::Join(join) = tree else { return };
@@ -242,7 +247,7 @@ fn hoist(from: &mut From) {
     if let Some(recheck) = &mut from.recheck {
         recheck.extend(found.iter().cloned());
     }
-    // Join conditions first, as they are written.
+    // Join conditions come first, in the order in which they are written.
     found.append(&mut from.conditions);
     from.conditions = found;
 }

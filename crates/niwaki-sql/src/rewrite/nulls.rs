@@ -1,9 +1,9 @@
-//! What NULL does to expressions.
+//! Strictness: the effect of NULL on expressions.
 
 use crate::expr::{BoolTest, Expr, ExprKind};
 use crate::query::{From, ItemKind};
 
-/// Appends the slots of the current row that cannot be NULL where the condition holds.
+/// Appends the slots of the current row that cannot be NULL if the condition is true.
 pub(super) fn refused(condition: &Expr, out: &mut Vec<usize>) {
     match &condition.kind {
         ExprKind::And(parts) => parts.iter().for_each(|part| refused(part, out)),
@@ -27,7 +27,7 @@ pub(super) fn refused(condition: &Expr, out: &mut Vec<usize>) {
     }
 }
 
-/// Appends the slots of the current row whose being NULL makes the expression NULL.
+/// Appends the slots of the current row that make the expression NULL if they are NULL.
 pub(super) fn strict_slots(expr: &Expr, out: &mut Vec<usize>) {
     match &expr.kind {
         ExprKind::Slot { depth: 0, slot } => out.push(*slot),
@@ -37,7 +37,8 @@ pub(super) fn strict_slots(expr: &Expr, out: &mut Vec<usize>) {
         ExprKind::Cast { argument, .. }
         | ExprKind::Length { argument, .. }
         | ExprKind::Not(argument) => strict_slots(argument, out),
-        // With an empty array it is false or true whatever the value is; but not with a list of values.
+        // With an empty array, the result is false or true for any value. A non-empty list excludes
+        // that.
         ExprKind::ArrayCompare { left, right, .. } => {
             if matches!(&right.kind, ExprKind::Array(values) if !values.is_empty()) {
                 strict_slots(left, out);
@@ -47,15 +48,16 @@ pub(super) fn strict_slots(expr: &Expr, out: &mut Vec<usize>) {
     }
 }
 
-/// Whether the expression is NULL when all slots of the current row that satisfy `inside` are.
+/// Returns whether the expression is NULL if all slots of the current row that satisfy `inside` are
+/// NULL.
 pub(super) fn null_with(expr: &Expr, inside: &dyn Fn(usize) -> bool) -> bool {
     let mut slots = Vec::new();
     strict_slots(expr, &mut slots);
     slots.into_iter().any(inside)
 }
 
-/// Whether an expression over the rows of FROM is never NULL: a column that cannot be, of a table that no outer join
-/// fills up.
+/// Returns whether an expression over the rows of FROM is never NULL. A column qualifies if it is
+/// NOT NULL and no outer join fills its table with NULLs.
 pub(super) fn is_never_null(expr: &Expr, from: &From) -> bool {
     match &expr.kind {
         ExprKind::Const(value) => !value.is_null(),

@@ -1,6 +1,6 @@
-//! ORDER BY of queries in FROM whose rows nobody meets in an order: `SELECT count(*) FROM (SELECT … ORDER BY …) t`.
+//! Unneeded ORDER BY in FROM queries: `SELECT count(*) FROM (SELECT … ORDER BY …) t`.
 //!
-//! Query builders count so what they show page by page. PostgreSQL sorts the rows first.
+//! Query builders produce such counts for paginated lists. PostgreSQL sorts the rows first.
 
 use niwaki_types::TypeOid;
 
@@ -9,7 +9,8 @@ use crate::expr::{Expr, ExprKind};
 use crate::plan::AggregateCall;
 use crate::query::{Body, Distinct, ItemKind, Query, Select, volatile_inside};
 
-/// Takes the order from queries whose rows are grouped at once, by what gives the same in any order.
+/// Removes the order of FROM queries whose rows are only grouped. Groups and aggregates must not
+/// depend on the order.
 pub(super) fn leave_out(select: &mut Select) {
     let Some(grouping) = &select.grouping else { return };
     let any_order = grouping.groups.iter().all(looks_one_way)
@@ -23,7 +24,7 @@ pub(super) fn leave_out(select: &mut Select) {
             && has_order_only(query)
         {
             query.order.clear();
-            // What rows were only sorted by.
+            // The sort-only values.
             if let Body::Select(inside) = &mut query.body {
                 inside.targets.truncate(query.columns.len());
             }
@@ -31,11 +32,11 @@ pub(super) fn leave_out(select: &mut Select) {
     }
 }
 
-/// Whether nothing but the order of its rows depends on ORDER BY.
+/// Returns whether ORDER BY affects nothing but the order of the query's rows.
 fn has_order_only(query: &Query) -> bool {
     let by_order = match &query.body {
         Body::Select(select) => {
-            // What rows are only sorted by may fail.
+            // Computing a sort-only value may fail.
             let mut only_sorted_by = select.targets.iter().skip(query.columns.len());
             !select.locks.is_empty()
                 || matches!(select.distinct, Distinct::On { .. })
@@ -51,7 +52,8 @@ fn has_order_only(query: &Query) -> bool {
         && !query.is_volatile()
 }
 
-/// Whether values that are equal look the same, so that it does not matter which of them comes first.
+/// Returns whether equal values of the type also look the same. Then it does not matter which of
+/// them comes first.
 fn looks_one_way(value: &Expr) -> bool {
     use TypeOid as T;
     let ty = value.ty;
@@ -59,13 +61,13 @@ fn looks_one_way(value: &Expr) -> bool {
         || matches!(ty, T::TIMESTAMP | T::TIMESTAMPTZ | T::UUID)
 }
 
-/// Whether an aggregate gives the same in whatever order the rows come.
+/// Returns whether an aggregate has the same result for any order of its rows.
 fn gives_the_same(call: &AggregateCall) -> bool {
     use AggregateKind as K;
     let exact = match call.kind {
         K::CountRows | K::Count | K::SumInt | K::BoolAnd | K::BoolOr => true,
         K::BitAnd | K::BitOr | K::BitXor => true,
-        // Of values that are equal, DISTINCT takes the first.
+        // DISTINCT takes the first of equal values.
         K::SumNumeric | K::AverageNumeric => {
             !call.distinct || call.arguments.iter().all(looks_one_way)
         }

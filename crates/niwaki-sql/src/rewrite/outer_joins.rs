@@ -1,12 +1,12 @@
-//! Outer joins whose added rows some condition refuses.
+//! Reduction of outer joins whose NULL-extended rows some condition refuses.
 
 use super::nulls::refused;
 use crate::expr::{Expr, ExprKind};
 use crate::plan::SlotRange;
 use crate::query::{From, FromItem, JoinTree, JoinType};
 
-/// Turns outer joins into inner ones, full joins into left ones, and left joins into anti joins, where conditions
-/// above them refuse the other rows.
+/// Turns outer joins into inner ones, full joins into left ones, and left joins into anti joins. It
+/// does so if conditions above the join refuse the other rows.
 pub(super) fn reduce(from: &mut From) {
     if !from.tree.as_ref().is_some_and(adds_rows) {
         return;
@@ -26,7 +26,7 @@ pub(super) fn reduce(from: &mut From) {
     from.tree = Some(tree);
 }
 
-/// Whether there is an outer join.
+/// Returns whether the tree has an outer join.
 fn adds_rows(tree: &JoinTree) -> bool {
     let JoinTree::Join(join) = tree else { return false };
     matches!(join.kind, JoinType::Left | JoinType::Full)
@@ -34,7 +34,8 @@ fn adds_rows(tree: &JoinTree) -> bool {
         || adds_rows(&join.right)
 }
 
-/// `filled`: slots that are not NULL in any row that is wanted; `nulls`: those that are NULL in all of them.
+/// Reduces the joins of a tree. `filled` are slots that are not NULL in any wanted row; `nulls` are
+/// slots that are NULL in all wanted rows.
 fn walk(tree: &mut JoinTree, filled: &[usize], nulls: &[usize], items: &[FromItem]) {
     let JoinTree::Join(join) = tree else { return };
     let (left, right) = (slots(&join.left, items), slots(&join.right, items));
@@ -62,7 +63,7 @@ fn walk(tree: &mut JoinTree, filled: &[usize], nulls: &[usize], items: &[FromIte
     if join.kind == JoinType::Left
         && nulls.iter().any(|slot| has(&right, slot) && on.contains(slot))
     {
-        // A match would have a value there.
+        // A matching row would have a value there.
         join.kind = JoinType::Anti;
     }
     let both = || [filled, &on].concat();
@@ -72,7 +73,7 @@ fn walk(tree: &mut JoinTree, filled: &[usize], nulls: &[usize], items: &[FromIte
             walk(&mut join.left, &both, nulls, items);
             walk(&mut join.right, &both, nulls, items);
         }
-        // What is refused above holds of the left side's rows; what ON refuses, of the right side's.
+        // Conditions above refuse rows of the left side; ON refuses rows of the right side.
         JoinType::Left | JoinType::Anti => {
             walk(&mut join.left, filled, nulls, items);
             walk(&mut join.right, &on, &[], items);

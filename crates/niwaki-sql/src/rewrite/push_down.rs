@@ -1,4 +1,4 @@
-//! Conditions that go into the queries among the FROM items.
+//! Predicate pushdown: moves conditions into the queries among the FROM items.
 
 use super::flatten::reads_inside;
 use super::outer_joins::reduce;
@@ -9,7 +9,8 @@ use crate::query::{
     volatile_inside,
 };
 
-/// Moves conditions that read the columns of one query only into it, where they mean the same.
+/// Moves each condition that reads only the columns of one query into that query, if the meaning
+/// stays the same.
 pub(super) fn push_down(from: &mut From, growth: &mut Growth) {
     let mut numbers = Vec::new();
     if let Some(tree) = &from.tree {
@@ -20,8 +21,8 @@ pub(super) fn push_down(from: &mut From, growth: &mut Growth) {
     }
 }
 
-/// Appends the items whose rows conditions above may judge: no join fills these up with NULLs, or
-/// leaves their columns out.
+/// Appends the items whose rows conditions above may filter: no join fills them with NULLs, or
+/// drops their columns.
 fn judged(tree: &JoinTree, out: &mut Vec<usize>) {
     match tree {
         JoinTree::Item(number) => out.push(*number),
@@ -57,7 +58,7 @@ fn push_into(from: &mut From, number: usize, growth: &mut Growth) {
             kept.push(condition);
             continue;
         }
-        // Over the query's own rows, one level further down.
+        // The condition over the query's own rows, one level further down.
         let mut own = condition.clone();
         expr_outer_slots_mut(&mut own, 0, &mut |slot, level| {
             if let ExprKind::Slot { depth, slot } = &mut slot.kind {
@@ -80,7 +81,7 @@ fn push_into(from: &mut From, number: usize, growth: &mut Growth) {
     }
 }
 
-/// Looks again at what the new conditions allow.
+/// Rewrites a query again after it received new conditions.
 fn settle(query: &mut Query, growth: &mut Growth) {
     match &mut query.body {
         Body::Select(select) => {
@@ -96,15 +97,15 @@ fn settle(query: &mut Query, growth: &mut Growth) {
     }
 }
 
-/// Whether a condition over the rows of a query can be judged inside it, and may: what it reads
-/// there is written out.
+/// Returns whether a condition over the rows of a query can be evaluated inside it. The expressions
+/// that replace its columns count against the growth limit.
 fn accepts(query: &Query, condition: &Expr, growth: &mut Growth) -> bool {
     if query.limit.is_some() || query.offset.is_some() {
         return false;
     }
     match &query.body {
         Body::Select(select) => {
-            // Conditions on what DISTINCT ON does not compare decide which row is the first.
+            // A condition on columns outside of DISTINCT ON would change which row is the first.
             let on = match &select.distinct {
                 Distinct::On { targets, .. } => Some(targets),
                 Distinct::None | Distinct::Rows => None,
@@ -118,12 +119,12 @@ fn accepts(query: &Query, condition: &Expr, growth: &mut Growth) -> bool {
                     && slot < query.columns.len()
                     && on.is_none_or(|on| on.contains(&slot))
                     && select.targets.get(slot).is_some_and(|target| {
-                        // What a window function gives depends on rows that the condition would take away, but for
-                        // whole partitions.
+                        // The result of a window function depends on rows that the condition would
+                        // remove. Only whole partitions may be removed.
                         !volatile_inside(target) && select.windowing.all_divide_by(target)
                     });
             });
-            // Above sets of groups nothing is gained by judging it a little earlier.
+            // Above grouping sets, evaluating the condition slightly earlier gains nothing.
             if !fits || !may_read(condition, &select.targets, growth) {
                 return false;
             }
@@ -134,7 +135,7 @@ fn accepts(query: &Query, condition: &Expr, growth: &mut Growth) -> bool {
                 && (!below || may_read(&own, &grouping.groups, growth))
         }
         Body::Values(_) | Body::Modify(_) => false,
-        // What a recursive query finds depends on rows that the condition would take away.
+        // The result of a recursive query depends on rows that the condition would remove.
         Body::Set(set) if set.recursive.is_some() => false,
         Body::Set(set) => [&set.left, &set.right].into_iter().all(|side| {
             may_read(condition, &side.exprs, growth)
@@ -143,8 +144,10 @@ fn accepts(query: &Query, condition: &Expr, growth: &mut Growth) -> bool {
     }
 }
 
-/// Whether a condition over the row of a grouping can be judged before there are groups: those that it reads, not the results
-/// of aggregates, nor what is NULL in a set. Without groups there is a row even where nothing is left.
+/// Returns whether a condition over the row of a grouping can be evaluated before grouping.
+///
+/// It must read only groups that are in every set, and no aggregate results. Without groups there
+/// is a result row even if no input row is left.
 fn goes_below(grouping: &Grouping, condition: &Expr) -> bool {
     let groups = grouping.groups.len();
     let mut read = Vec::new();
@@ -152,7 +155,7 @@ fn goes_below(grouping: &Grouping, condition: &Expr) -> bool {
     groups > 0 && reads_inside(condition, &|slot| slot < groups) && grouping.sets.all_have(&read)
 }
 
-/// Puts a condition over the rows of a query into it.
+/// Pushes a condition over the rows of a query into the query.
 fn push(query: &mut Query, condition: Expr) {
     match &mut query.body {
         Body::Select(select) => {
@@ -166,7 +169,8 @@ fn push(query: &mut Query, condition: Expr) {
                 return;
             }
             grouping.having = Some(match grouping.having.take() {
-                // One AND for all: they would nest as deeply as there are conditions.
+                // All conditions share one AND: nested ANDs would be as deep as there are
+                // conditions.
                 Some(Expr { kind: ExprKind::And(mut parts), ty, .. }) => {
                     parts.push(own);
                     Expr::new(ExprKind::And(parts), ty, -1)
@@ -188,7 +192,7 @@ fn push(query: &mut Query, condition: Expr) {
     }
 }
 
-/// Whether the statement may have the expressions that [`substituted`] adds, as deeply as they nest.
+/// Returns whether the growth limits permit the copies that [`substituted`] makes, and their depth.
 fn may_read(expr: &Expr, by: &[Expr], growth: &mut Growth) -> bool {
     let (mut gained, mut deepest) = (0_usize, 0_usize);
     expr_outer_slots(expr, 0, &mut |read, level| {
@@ -203,7 +207,7 @@ fn may_read(expr: &Expr, by: &[Expr], growth: &mut Growth) -> bool {
     gained == 0 || depth(expr) + deepest <= DEPTH_MAX && growth.admits(gained)
 }
 
-/// The expression with what its slots stand for.
+/// Returns the expression with its slots replaced by the expressions `by`.
 fn substituted(expr: &Expr, by: &[Expr]) -> Expr {
     let mut expr = expr.clone();
     expr_outer_slots_mut(&mut expr, 0, &mut |slot, level| {

@@ -1,11 +1,12 @@
-//! WITH queries that are computed where they are named.
+//! Inlining of WITH queries.
 
 use super::Rewriter;
 use crate::query::{Body, From, ItemKind, Query, SharedQuery, count_named};
 
 impl Rewriter<'_, '_> {
-    /// Puts WITH queries that are named once, or are NOT MATERIALIZED, in the place of their names. What is volatile,
-    /// changes data or locks rows is done once, so it stays; so does what is recursive.
+    /// Replaces references to WITH queries by the query, if there is one reference or the query is
+    /// NOT MATERIALIZED. Queries that are recursive or volatile, change data or lock rows are not
+    /// inlined.
     pub(super) fn inline(&mut self, from: &mut From) {
         for item in &mut from.items {
             let ItemKind::Shared { number } = item.kind else { continue };

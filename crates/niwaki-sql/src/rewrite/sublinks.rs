@@ -14,7 +14,7 @@ use crate::query::{
 };
 use niwaki_types::{Datum, TypeOid};
 
-/// Turns the conditions of a level that ask for the existence of rows into joins where that is right.
+/// Turns the level's EXISTS, IN and ANY conditions into joins, if that is correct.
 pub(super) fn pull_up(level: &mut Level<'_>) {
     if level.from.tree.is_none() {
         return;
@@ -38,8 +38,10 @@ pub(super) fn pull_up(level: &mut Level<'_>) {
     }
 }
 
-/// What a newer version is judged by after a condition became the topmost join. The row that a semi-join found stays
-/// the one that it found: its query is not run again, and locks nothing again. An anti-join found none, so its query is asked again.
+/// Returns the recheck conditions after a condition became the topmost join.
+///
+/// A semi join keeps the row that it found: the query does not run again, and locks nothing again.
+/// An anti join found no row, so its query runs again.
 fn judged_by(from: &From, before: Expr) -> Vec<Expr> {
     match &from.tree {
         Some(JoinTree::Join(join)) if join.kind == JoinType::Semi => join.on.clone(),
@@ -47,7 +49,7 @@ fn judged_by(from: &From, before: Expr) -> Vec<Expr> {
     }
 }
 
-/// Gives the condition back where it cannot be a join.
+/// Turns a condition into a join; returns the condition if that is impossible.
 fn pull_one(from: &mut From, condition: Expr) -> Option<Expr> {
     let (sub, negated) = match &condition.kind {
         ExprKind::SubQuery(sub) => (sub, false),
@@ -116,8 +118,8 @@ fn pull_one(from: &mut From, condition: Expr) -> Option<Expr> {
     None
 }
 
-/// `left op ANY (query)` as a join with the query. `compared` is over a row of the values of `left`
-/// and the columns of the query.
+/// Turns `left op ANY (query)` into a join with the query. `compared` is over a row with the values
+/// of `left`, then the query's columns.
 fn any_join(
     from: &mut From,
     query: Query,
@@ -135,7 +137,7 @@ fn any_join(
     (JoinTree::Item(from.items.len() - 1), on)
 }
 
-/// Makes a comparison one over the row of FROM, in which the columns of the query begin at `start`.
+/// Rewrites a comparison to be over the row of FROM, in which the query's columns begin at `start`.
 fn joined(expr: &mut Expr, left: &[Expr], start: usize) {
     if let ExprKind::Slot { depth: 0, slot } = &mut expr.kind {
         match left.get(*slot) {
@@ -144,14 +146,14 @@ fn joined(expr: &mut Expr, left: &[Expr], start: usize) {
         }
         return;
     }
-    // Cannot fail: the visit does not.
+    // This cannot fail: the visitor does not.
     let _ = expr.for_each_child_mut(&mut |child| {
         joined(child, left, start);
         Ok(())
     });
 }
 
-/// Whether the rows of the query do not depend on what is above FROM and WHERE.
+/// Returns whether the query's rows come from FROM and WHERE alone.
 fn is_plain(select: &Select) -> bool {
     select.grouping.is_none()
         && select.windowing.is_empty()
@@ -169,7 +171,7 @@ fn exists_fits(query: &Query) -> bool {
     if !is_plain(select) || limited || query.offset.is_some() || select.from.tree.is_none() {
         return false;
     }
-    // What reads no row of the query around is asked once, which is better; and only WHERE may read one.
+    // An uncorrelated EXISTS runs once, which is better. Only WHERE may be correlated.
     let from = &select.from;
     let mut reads = false;
     for condition in &from.conditions {
@@ -192,17 +194,18 @@ fn exists_fits(query: &Query) -> bool {
     reads && !other && everywhere == in_conditions && from.recheck.is_none()
 }
 
-/// EXISTS where it is no join, as what `left = ANY (query)` asks: its query then reads no row around it, and can be asked once.
+/// EXISTS as `left = ANY (query)`, where it is no join. The query is then uncorrelated, and can run
+/// once.
 pub(crate) struct AskedOnce {
-    /// The equality.
+    /// The equality operator.
     pub(crate) function: &'static crate::functions::Function,
-    /// Over the row around the query.
+    /// The expression over the row around the query.
     pub(crate) left: Expr,
-    /// Its one column is what `left` is compared with.
+    /// The query. Its only column is compared with `left`.
     pub(crate) query: Query,
 }
 
-/// The query of EXISTS, if one equality is all that it has with the row around it.
+/// Returns the query of an EXISTS for a single run, if one equality is its only correlation.
 pub(crate) fn asked_once(query: &Query) -> Option<AskedOnce> {
     if !exists_fits(query) {
         return None;
@@ -236,14 +239,14 @@ pub(crate) fn asked_once(query: &Query) -> Option<AskedOnce> {
     (!query.is_correlated()).then_some(AskedOnce { function, left, query })
 }
 
-/// Whether an expression reads its own row.
+/// Returns whether an expression reads its own row.
 fn reads_own(expr: &Expr) -> bool {
     let mut found = false;
     reads_slots(expr, &mut |_| found = true);
     found
 }
 
-/// Whether an expression of a nested query reads the row directly around the query.
+/// Returns whether an expression of a nested query reads the directly enclosing row.
 fn reads_parent(expr: &Expr) -> bool {
     let mut found = false;
     crate::query::expr_outer_slots(expr, 0, &mut |slot, level| {
@@ -260,8 +263,8 @@ fn any_fits(sub: &SubQuery, left: &[Expr]) -> bool {
         && !query.is_volatile()
 }
 
-/// Whether neither side of `left = ANY (query)` can be NULL, in any part. `right` is what its rows
-/// are compared by.
+/// Returns whether no part of either side of `left = ANY (query)` can be NULL. `right` are the
+/// compared expressions over the query's rows.
 fn no_nulls(sub: &SubQuery, left: &[Expr], right: &[Expr], from: &From) -> bool {
     let Nested::Query(query) = &sub.query else { return false };
     let Body::Select(select) = &query.body else { return false };

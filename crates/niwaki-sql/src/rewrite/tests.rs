@@ -1,4 +1,4 @@
-//! How long statements become, and how much is computed ahead of their rows.
+//! Tests of the growth limits, and of the limit on computing constants.
 
 use super::{Values, rewrite};
 use crate::analyze::Analyzer;
@@ -7,7 +7,7 @@ use crate::expr::ExprKind;
 use crate::query::{Body, DEPTH_MAX, Query, StatementBody, StatementQuery, depth};
 use crate::sessionless::analyze_context;
 
-/// A statement once it is rewritten.
+/// Returns a statement after rewriting.
 fn rewritten(sql: &str) -> StatementQuery {
     let context = AnalyzeContext { stored: false, ..analyze_context(0) };
     let parsed = crate::parse::parse(sql).unwrap();
@@ -17,7 +17,7 @@ fn rewritten(sql: &str) -> StatementQuery {
     statement
 }
 
-/// Expressions of a statement once it is rewritten.
+/// Returns the number of expressions in a statement after rewriting.
 fn length(sql: &str) -> usize {
     let statement = rewritten(sql);
     let StatementQuery { body: StatementBody::Select(query), shared } = &statement else {
@@ -26,7 +26,7 @@ fn length(sql: &str) -> usize {
     query.nodes() + shared.iter().map(|shared| shared.query.nodes()).sum::<usize>()
 }
 
-/// `level` again and again, the one before in the place of `{}`.
+/// Nests `level` repeatedly: each level replaces `{}` by the one before.
 fn nested(levels: usize, level: &str) -> String {
     let innermost = "select a from (values (1), (2)) t(a)".to_owned();
     (0..levels).fold(innermost, |sql, _| level.replace("{}", &sql))
@@ -34,7 +34,7 @@ fn nested(levels: usize, level: &str) -> String {
 
 #[test]
 fn what_is_read_twice_on_each_level_does_not_grow_without_bound() {
-    // Twenty levels would come to a million.
+    // Twenty levels would otherwise become a million expressions.
     for level in [
         "select a + a as a from ({}) t",
         "select a from (select a + a as a from ({}) t) t where a + a > 0",
@@ -59,7 +59,7 @@ fn what_is_read_twice_on_each_level_does_not_grow_without_bound() {
     assert!(length(&sql) < 100_000);
 }
 
-/// How deeply the deepest expression of a query, or of one among its FROM items, nests.
+/// Returns the depth of the deepest expression in a query or its FROM queries.
 fn deepest(query: &Query) -> usize {
     let mut found = 0_usize;
     query.for_each_expr(&mut |expr| found = found.max(depth(expr)));
@@ -81,7 +81,7 @@ fn what_is_put_into_one_another_does_not_nest_without_bound() {
         let found = deepest(&query);
         assert!(found <= DEPTH_MAX + 110, "{found} levels of {level}");
     }
-    // As many conditions of groups stand side by side.
+    // 2 000 conditions on groups share one AND.
     let conditions = vec!["n <> 5"; 2_000].join(" and ");
     let groups = "select a, count(*) as n from (values (1), (2)) t(a) group by a";
     let statement = rewritten(&format!("select * from ({groups}) t where {conditions}"));
@@ -106,6 +106,6 @@ fn constants_of_a_statement_have_one_bound_together() {
     let computed: Vec<bool> = is_computed.collect();
     let first = computed.iter().position(|computed| !computed).unwrap();
     assert!(first > 5, "{first}");
-    // Those behind the first that there was no time for are left, whatever they take.
+    // Once the time is used up, all further expressions are left unfolded, whatever they take.
     assert!(computed[first..].iter().all(|computed| !computed));
 }

@@ -10,7 +10,7 @@ use super::read::{qualified, strings, unexpected};
 use super::statement::{Name, Utility};
 use crate::error::{Result, SqlError};
 
-/// What a comment is on.
+/// The object of a COMMENT statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommentTarget {
     /// A table, index, sequence or view.
@@ -38,7 +38,7 @@ pub enum CommentTarget {
     Type {
         /// Name.
         name: Name,
-        /// Whether the statement says DOMAIN.
+        /// True if the statement says DOMAIN.
         domain: bool,
     },
     /// A constraint of a domain.
@@ -72,7 +72,7 @@ pub(super) fn comment(s: &CommentStmt, source: &str) -> Result<Utility> {
     let relation = |kind| -> Result<CommentTarget> {
         Ok(CommentTarget::Relation { kind, name: qualified(&parts)? })
     };
-    // The last part is of the table that the others name.
+    // The last part belongs to the table that the other parts name.
     let within = || match parts.split_last() {
         Some((last, table)) if !table.is_empty() => Ok((qualified(table)?, last.clone())),
         Some(_) => Err(SqlError::new("42601", "column name must be qualified")),
@@ -124,12 +124,12 @@ pub(super) fn comment(s: &CommentStmt, source: &str) -> Result<Utility> {
             return Err(SqlError::unsupported(format!("COMMENT ON {word}")));
         }
     };
-    // An empty text takes it away too.
+    // An empty text also removes the comment.
     let text = (!s.comment.is_empty()).then(|| s.comment.clone());
     Ok(Utility::Comment { target, text })
 }
 
-/// The name in a node that names a type.
+/// Returns the name in a node that names a type.
 fn type_named(node: Option<&Node>) -> Result<Name> {
     match node.and_then(|node| node.node.as_ref()) {
         Some(NodeEnum::TypeName(name)) => qualified(&strings(&name.names)),

@@ -1,4 +1,4 @@
-//! CREATE TABLE AS, SELECT INTO and CREATE MATERIALIZED VIEW: a relation made of a query's rows.
+//! CREATE TABLE AS, SELECT INTO and CREATE MATERIALIZED VIEW: relations filled by a query.
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ pub struct CreateTableAs {
     pub table: CreateTable,
     /// Names of the first columns.
     pub columns: Vec<String>,
-    /// What gives the rows.
+    /// The source of the rows.
     pub rows: RowsOf,
-    /// The query's rows are put into the table.
+    /// True if the query's rows are inserted (WITH DATA).
     pub with_data: bool,
-    /// Which statement it is.
+    /// The kind of statement.
     pub form: CreateAsForm,
 }
 
-/// The statements that make a relation of a query's rows.
+/// The statements that create a relation from a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateAsForm {
     /// CREATE TABLE AS
@@ -39,7 +39,7 @@ pub enum CreateAsForm {
     MaterializedView,
 }
 
-/// What gives the rows of a table.
+/// The source of a table's rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowsOf {
     /// A query, a `SelectStmt`.
@@ -54,7 +54,7 @@ pub enum RowsOf {
 }
 
 impl CreateTableAs {
-    /// What the statement begins with.
+    /// Returns the statement's words in messages.
     pub fn word(&self) -> &'static str {
         match self.form {
             CreateAsForm::Table => "CREATE TABLE AS",
@@ -88,7 +88,8 @@ pub(super) fn create_table_as(s: &CreateTableAsStmt, source: &str) -> Result<Uti
     Ok(Utility::CreateTableAs(Box::new(CreateTableAs { table, form, ..created })))
 }
 
-/// SELECT INTO; `None` for a SELECT without. Of a set operation its first query has the clause.
+/// Reads SELECT INTO; returns `None` for a SELECT without INTO. In a set operation, the first query
+/// has the clause.
 pub(super) fn select_into(s: &SelectStmt, source: &str) -> Result<Option<Utility>> {
     let mut first = s;
     while let Some(left) = &first.larg {

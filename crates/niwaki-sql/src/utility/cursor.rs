@@ -1,4 +1,4 @@
-//! DECLARE, FETCH and MOVE: cursors by their names.
+//! DECLARE, FETCH and MOVE: statements on named cursors.
 
 use std::sync::Arc;
 
@@ -20,18 +20,18 @@ pub struct DeclareCursor {
     pub name: String,
     /// The query, a `SelectStmt`.
     pub query: Arc<Deep<NodeEnum>>,
-    /// SCROLL or NO SCROLL, if one is said.
+    /// SCROLL or NO SCROLL, if given.
     pub scroll: Option<bool>,
-    /// WITH HOLD: it outlives its transaction.
+    /// WITH HOLD: the cursor outlives its transaction.
     pub hold: bool,
     /// BINARY: a simple query gets its rows in binary form.
     pub binary: bool,
-    /// INSENSITIVE. Every cursor is; this one may not lock rows.
+    /// INSENSITIVE. Every cursor is insensitive, but one with this word must not lock rows.
     pub insensitive: bool,
 }
 
 impl DeclareCursor {
-    /// Refuses what no cursor whose query locks rows can be.
+    /// Refuses options that a cursor whose query locks rows cannot have.
     ///
     /// # Errors
     /// 0A000, 42P11.
@@ -58,7 +58,7 @@ impl DeclareCursor {
     }
 }
 
-/// What the first clause is called by which the query locks rows.
+/// Returns the name of the query's first locking clause.
 fn lock_clause(select: &SelectStmt) -> Option<&'static str> {
     let clause = select.locking_clause.first()?;
     let Some(NodeEnum::LockingClause(clause)) = &clause.node else { return None };
@@ -73,25 +73,25 @@ fn lock_clause(select: &SelectStmt) -> Option<&'static str> {
     })
 }
 
-/// How many rows.
+/// A number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchCount {
-    /// So many.
+    /// This number.
     Rows(u64),
-    /// All.
+    /// All rows.
     All,
 }
 
-/// Which rows FETCH gives and MOVE passes, and where the cursor is afterwards.
+/// The rows that FETCH returns or MOVE skips, with the new position of the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchTo {
-    /// Those that come next.
+    /// The next rows.
     Forward(FetchCount),
-    /// Those before, from the nearest on.
+    /// The previous rows, from the nearest on.
     Backward(FetchCount),
-    /// The row of this number; from the end if negative, none if 0.
+    /// The row with this number: from the end if negative, no row if 0.
     Absolute(i64),
-    /// The row so many behind this one, or before it.
+    /// The row at this distance after the current row, or before it if negative.
     Relative(i64),
 }
 
@@ -100,14 +100,14 @@ pub enum FetchTo {
 pub struct Fetch {
     /// Cursor.
     pub name: String,
-    /// Where to.
+    /// The direction and number of rows.
     pub to: FetchTo,
-    /// MOVE: rows are passed, not given.
+    /// True for MOVE: rows are skipped, not returned.
     pub is_move: bool,
 }
 
 pub(super) fn declare(s: &DeclareCursorStmt, source: &str) -> Result<Utility> {
-    // Bits of the grammar's.
+    // Bits of the grammar.
     let said = |option: i32| s.options & option != 0;
     let (binary, scroll, no_scroll) = (said(0x0001), said(0x0002), said(0x0004));
     let (insensitive, asensitive, hold) = (said(0x0008), said(0x0010), said(0x0020));
@@ -136,7 +136,7 @@ pub(super) fn declare(s: &DeclareCursorStmt, source: &str) -> Result<Utility> {
 }
 
 pub(super) fn fetch(s: &FetchStmt) -> Result<Utility> {
-    // What the grammar has for ALL; numbers of a statement are shorter.
+    // The grammar's value for ALL. Numbers in a statement are smaller.
     let count = match s.how_many {
         i64::MAX => FetchCount::All,
         rows => FetchCount::Rows(rows.unsigned_abs()),

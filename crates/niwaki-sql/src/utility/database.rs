@@ -7,7 +7,7 @@ use super::read::{elements, int_of, role_name, string_of, switch_of, unexpected,
 use super::statement::{SetCommand, Utility};
 use crate::error::{Result, SqlError};
 
-/// A statement about a database.
+/// A statement on a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DatabaseStatement {
     /// CREATE DATABASE
@@ -16,7 +16,7 @@ pub enum DatabaseStatement {
         name: String,
         /// TEMPLATE
         template: Option<String>,
-        /// The others.
+        /// The other options.
         options: DatabaseOptions,
     },
     /// DROP DATABASE
@@ -25,21 +25,21 @@ pub enum DatabaseStatement {
         name: String,
         /// IF EXISTS
         if_exists: bool,
-        /// FORCE: whoever is connected is disconnected.
+        /// FORCE: connected sessions are terminated.
         force: bool,
     },
     /// ALTER DATABASE WITH
     Alter {
         /// Name.
         name: String,
-        /// What changes.
+        /// The changed options.
         options: DatabaseOptions,
     },
     /// ALTER DATABASE SET and RESET
     Set {
         /// Name.
         name: String,
-        /// What is set.
+        /// The SET or RESET command.
         command: SetCommand,
     },
     /// ALTER DATABASE RENAME TO
@@ -59,7 +59,7 @@ pub enum DatabaseStatement {
 }
 
 impl DatabaseStatement {
-    /// Its command tag.
+    /// Returns the command tag.
     pub fn tag(&self) -> &'static str {
         match self {
             Self::Create { .. } => "CREATE DATABASE",
@@ -71,14 +71,14 @@ impl DatabaseStatement {
     }
 }
 
-/// What a statement says of a database; `None` where it says nothing.
+/// Options of a database in a statement; `None` for options that are not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DatabaseOptions {
     /// OWNER
     pub owner: Option<String>,
     /// ALLOW_CONNECTIONS
     pub allow_connections: Option<bool>,
-    /// CONNECTION LIMIT; `Some(None)`: any number.
+    /// CONNECTION LIMIT; `Some(None)`: no limit.
     pub connection_limit: Option<Option<u32>>,
     /// IS_TEMPLATE
     pub is_template: Option<bool>,
@@ -153,7 +153,7 @@ pub(super) fn owner(s: &protobuf::AlterOwnerStmt) -> Result<Utility> {
     Ok(Utility::Database(DatabaseStatement::Owner { name, role }))
 }
 
-/// The options, none of which may be given twice.
+/// Returns the options; refuses duplicates.
 fn distinct(options: &[Node]) -> Result<Vec<&DefElem>> {
     let found: Vec<&DefElem> = elements(options).collect();
     for (at, element) in found.iter().enumerate() {
@@ -164,7 +164,7 @@ fn distinct(options: &[Node]) -> Result<Vec<&DefElem>> {
     Ok(found)
 }
 
-/// Options that CREATE and ALTER have.
+/// Reads an option that both CREATE and ALTER have.
 fn common(element: &DefElem, options: &mut DatabaseOptions) -> Result<()> {
     match element.defname.as_str() {
         "allow_connections" => options.allow_connections = Some(switch_of(element)?),
@@ -185,7 +185,7 @@ fn common(element: &DefElem, options: &mut DatabaseOptions) -> Result<()> {
     Ok(())
 }
 
-/// All texts are UTF-8.
+/// Checks the encoding: all texts are UTF-8.
 fn check_encoding(name: &str) -> Result<()> {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     match plain.to_ascii_lowercase().as_str() {
@@ -195,7 +195,7 @@ fn check_encoding(name: &str) -> Result<()> {
     }
 }
 
-/// Texts are ordered by their bytes.
+/// Checks the locale: texts are ordered by their bytes.
 fn check_locale(option: &str, name: &str) -> Result<()> {
     match name.to_ascii_lowercase().as_str() {
         "c" | "posix" | "c.utf-8" | "c.utf8" => Ok(()),

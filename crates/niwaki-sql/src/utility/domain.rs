@@ -15,21 +15,21 @@ use crate::error::{Result, SqlError};
 pub struct DomainSpec {
     /// Name.
     pub name: Name,
-    /// What it is made of, when that is one of PostgreSQL's own types.
+    /// The base type, if it is a built-in type.
     pub column_type: ColumnType,
-    /// The user's type that it is made of, if it is made of one.
+    /// The base type, if it is a user's type.
     pub user_type: Option<UserTypeName>,
-    /// COLLATE, when given.
+    /// COLLATE, if given.
     pub collation: Option<niwaki_catalog::Oid>,
     /// NOT NULL
     pub not_null: bool,
-    /// The DEFAULT: nothing was said, NULL, or an expression's text.
+    /// The DEFAULT: not given, NULL, or an expression's text.
     pub default: Option<Option<String>>,
-    /// CHECK constraints: given names and expressions' texts, in their order.
+    /// CHECK constraints, in order: given names and expression texts.
     pub checks: Vec<(Option<String>, String)>,
 }
 
-/// What ALTER DOMAIN does.
+/// An action of ALTER DOMAIN.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DomainAction {
     /// SET DEFAULT, DROP DEFAULT
@@ -56,9 +56,9 @@ pub enum DomainAction {
     Validate(String),
     /// RENAME CONSTRAINT
     RenameConstraint {
-        /// The name as it is.
+        /// The current name.
         from: String,
-        /// The name as it will be.
+        /// The new name.
         to: String,
     },
 }
@@ -103,7 +103,7 @@ pub(super) fn create_domain(s: &CreateDomainStmt, source: &str) -> Result<Utilit
     Ok(Utility::Type(TypeStatement::CreateDomain(Box::new(spec))))
 }
 
-/// Name and expression of a CHECK; no other constraint can be one of a domain.
+/// Returns name and expression of a CHECK. A domain cannot have other constraints.
 fn check(k: &Constraint) -> Result<(Option<String>, String)> {
     let refused = |what: &str| {
         Err(SqlError::new("42601", format!("{what} constraints not possible for domains")))
@@ -148,7 +148,7 @@ pub(super) fn alter_domain(s: &AlterDomainStmt) -> Result<Utility> {
             }
             _ => return Err(unexpected("ALTER DOMAIN")),
         },
-        // Nothing depends on a constraint of a domain, so that CASCADE means nothing.
+        // No object depends on a domain's constraint, so CASCADE has no effect.
         "X" => DomainAction::DropConstraint { name: s.name.clone(), if_exists: s.missing_ok },
         "V" => DomainAction::Validate(s.name.clone()),
         _ => return Err(unexpected("ALTER DOMAIN")),

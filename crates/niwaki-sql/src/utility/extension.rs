@@ -1,4 +1,4 @@
-//! Extensions of PostgreSQL's: every database has those that are built in, and there are no others.
+//! Extensions: every database has the built-in ones, and no others exist.
 
 use pg_query::NodeEnum;
 use pg_query::protobuf::{CreateExtensionStmt, DropStmt, Node};
@@ -7,26 +7,26 @@ use super::read::unexpected;
 use super::statement::Utility;
 use crate::error::{Result, SqlError};
 
-/// An extension whose functions are built in, as PostgreSQL's catalogs describe it.
+/// A built-in extension, as described in PostgreSQL's catalogs.
 #[derive(Debug)]
 pub struct Extension {
-    /// Number: behind those that PostgreSQL gives to its own.
+    /// OID, above the OIDs of PostgreSQL's own objects.
     pub oid: u32,
     /// Name.
     pub name: &'static str,
-    /// The version that Niwaki's functions are of.
+    /// The version that Niwaki's functions correspond to.
     pub version: &'static str,
-    /// Who may write to a database may create it.
+    /// True if every user with write access to a database may create it.
     pub trusted: bool,
     /// `pg_extension.extrelocatable`
     pub relocatable: bool,
-    /// The schema that PostgreSQL insists on.
+    /// The schema that PostgreSQL requires.
     pub schema: Option<&'static str>,
-    /// What it is for.
+    /// Description.
     pub comment: &'static str,
 }
 
-/// All extensions, in the order of their names.
+/// All extensions, sorted by name.
 pub const EXTENSIONS: &[Extension] = &[
     Extension {
         oid: 16_020,
@@ -61,10 +61,10 @@ fn is_there(name: &str) -> bool {
     EXTENSIONS.iter().any(|extension| extension.name == name)
 }
 
-/// Reads CREATE EXTENSION. As in PostgreSQL, its options do not matter where it is there already.
+/// Reads CREATE EXTENSION. As in PostgreSQL, the options do not matter if the extension exists.
 ///
 /// # Errors
-/// 42710 for one that is there, without IF NOT EXISTS; 0A000 for any other.
+/// 42710 for an existing extension, without IF NOT EXISTS; 0A000 for any other.
 pub(super) fn create(s: &CreateExtensionStmt) -> Result<Utility> {
     let name = &s.extname;
     if !is_there(name) {
@@ -84,7 +84,7 @@ pub(super) fn create(s: &CreateExtensionStmt) -> Result<Utility> {
 /// Reads DROP EXTENSION.
 ///
 /// # Errors
-/// 0A000 for one that is there; 42704 for any other, without IF EXISTS.
+/// 0A000 for an existing extension; 42704 for any other, without IF EXISTS.
 pub(super) fn drop(s: &DropStmt) -> Result<Utility> {
     let mut notices = Vec::new();
     for node in &s.objects {
@@ -100,10 +100,11 @@ pub(super) fn drop(s: &DropStmt) -> Result<Utility> {
     Ok(Utility::Nothing { tag: "DROP EXTENSION", notices })
 }
 
-/// Reads COMMENT ON EXTENSION. `pg_dump` writes it; the remark on what is built in stays.
+/// Reads COMMENT ON EXTENSION, which `pg_dump` writes. The comments of built-in extensions do not
+/// change.
 ///
 /// # Errors
-/// 42704 for one that is not there.
+/// 42704 for an unknown extension.
 pub(super) fn comment(object: Option<&Node>) -> Result<Utility> {
     let name = name_of(object)?;
     if !is_there(name) {

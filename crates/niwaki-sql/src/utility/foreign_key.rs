@@ -1,4 +1,4 @@
-//! FOREIGN KEY constraints as statements give them.
+//! FOREIGN KEY constraints as given in statements.
 
 use niwaki_catalog::{ConstraintTime, ReferentialAction};
 use pg_query::protobuf::Constraint;
@@ -10,17 +10,17 @@ use crate::error::{Result, SqlError};
 /// FOREIGN KEY (…) REFERENCES …
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignKeySpec {
-    /// Referencing columns; of a column constraint that column.
+    /// Referencing columns. For a column constraint, the column itself.
     pub columns: Vec<String>,
     /// The referenced table.
     pub references: Name,
-    /// Referenced columns; empty: those of the primary key.
+    /// Referenced columns; empty for the primary key.
     pub referenced: Vec<String>,
     /// ON UPDATE
     pub on_update: ReferentialAction,
     /// ON DELETE
     pub on_delete: ReferentialAction,
-    /// Columns that ON DELETE sets; empty: all.
+    /// Columns that ON DELETE sets; empty for all.
     pub set_columns: Vec<String>,
     /// MATCH FULL
     pub match_full: bool,

@@ -17,7 +17,7 @@ use super::statement::{Name, Utility};
 use super::types::UserTypeName;
 use crate::error::{Result, SqlError};
 
-/// A type that a statement on functions names: one of PostgreSQL's own, or a user's by its name.
+/// A type in a statement on functions: a built-in type, or a user's type by name.
 pub type ArgumentType = (ColumnType, Option<UserTypeName>);
 
 /// CREATE FUNCTION
@@ -31,22 +31,22 @@ pub struct CreateFunction {
     pub language: String,
     /// Its parameters.
     pub parameters: Vec<ParameterSpec>,
-    /// The type of its result, if that is said.
+    /// The type of the result, if given.
     pub returns: Option<TypeName>,
-    /// The type of its result is `trigger`.
+    /// True if the result type is `trigger`.
     pub for_triggers: bool,
     /// The body.
     pub body: String,
-    /// What else is said of it.
+    /// The other properties.
     pub traits: FunctionTraits,
 }
 
-/// A parameter as CREATE FUNCTION says it.
+/// A parameter in CREATE FUNCTION.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParameterSpec {
-    /// Its name; empty when it has none.
+    /// Its name; empty if unnamed.
     pub name: String,
-    /// What it is for.
+    /// Its mode.
     pub mode: ParameterMode,
     /// The name of its type.
     pub kind: TypeName,
@@ -54,14 +54,14 @@ pub struct ParameterSpec {
     pub default: Option<String>,
 }
 
-/// A function as statements name it.
+/// A function's name in a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionName {
     /// Its name.
     pub name: Name,
-    /// The types of its arguments, when they are given; without them there must be one function of the name.
+    /// The argument types, if given. Without them, the function's name must be unique.
     pub arguments: Option<Vec<ArgumentType>>,
-    /// The arguments' types as messages show what does not exist.
+    /// The argument types as written, for messages about a missing function.
     pub written: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ pub enum FunctionStatement {
     Create(Box<CreateFunction>),
     /// DROP FUNCTION, DROP ROUTINE
     Drop {
-        /// Which.
+        /// The functions.
         functions: Vec<FunctionName>,
         /// IF EXISTS
         if_exists: bool,
@@ -83,36 +83,36 @@ pub enum FunctionStatement {
     },
     /// ALTER FUNCTION … RENAME TO
     Rename {
-        /// Which.
+        /// The function.
         function: FunctionName,
         /// Its new name.
         to: String,
     },
     /// ALTER FUNCTION … OWNER TO
     Owner {
-        /// Which.
+        /// The function.
         function: FunctionName,
         /// The new owner.
         role: String,
     },
     /// ALTER FUNCTION … SET SCHEMA
     SetSchema {
-        /// Which.
+        /// The function.
         function: FunctionName,
         /// Its new schema.
         schema: String,
     },
-    /// ALTER FUNCTION … IMMUTABLE, STRICT, COST and their like.
+    /// ALTER FUNCTION … IMMUTABLE, STRICT, COST and similar.
     Alter {
-        /// Which.
+        /// The function.
         function: FunctionName,
-        /// What changes.
+        /// The changes.
         changes: TraitChanges,
     },
 }
 
 impl FunctionStatement {
-    /// The statement's command tag.
+    /// Returns the command tag.
     pub fn tag(&self) -> &'static str {
         match self {
             Self::Create(_) => "CREATE FUNCTION",
@@ -122,7 +122,7 @@ impl FunctionStatement {
     }
 }
 
-/// What a statement says of a function besides what it does.
+/// Properties of a function in a statement, besides its signature and body.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraitChanges {
     /// IMMUTABLE, STABLE, VOLATILE
@@ -140,7 +140,7 @@ pub struct TraitChanges {
 }
 
 impl TraitChanges {
-    /// Makes them.
+    /// Applies the changes.
     pub fn apply(&self, traits: &mut FunctionTraits) {
         traits.volatility = self.volatility.unwrap_or(traits.volatility);
         traits.strict = self.strict.unwrap_or(traits.strict);
@@ -150,7 +150,7 @@ impl TraitChanges {
         traits.rows = self.rows.or(traits.rows);
     }
 
-    /// Takes what an option says; false if it is none of these.
+    /// Takes an option over; returns false if the option is unknown here.
     fn take(&mut self, option: &DefElem) -> Result<bool> {
         let twice = || Err(SqlError::new("42601", "conflicting or redundant options"));
         match option.defname.as_str() {
@@ -188,7 +188,7 @@ impl TraitChanges {
                 let wrong = || SqlError::new("22023", "COST must be positive");
                 self.cost = Some(cost.ok_or_else(wrong)?);
             }
-            // There is one role, which may do everything: a function runs as who calls it, and as who owns it.
+            // There is a single, all-powerful role: the caller and the owner have the same rights.
             "security" if !switch_of(option)? => {}
             "security" => return Err(SqlError::unsupported("SECURITY DEFINER")),
             "rows" => {
@@ -270,15 +270,15 @@ fn parameter_of(parameter: &protobuf::FunctionParameter) -> Result<ParameterSpec
     })
 }
 
-/// 0A000 for a language that PostgreSQL has too.
+/// Returns `0A000` for a language that only PostgreSQL has.
 fn refused_language(name: &str) -> SqlError {
     SqlError::unsupported(format!("language {name} of a function"))
 }
 
-/// What PostgreSQL says of a language, unless it is one in which functions can be written here.
+/// Refuses languages in which Niwaki cannot run functions.
 ///
 /// # Errors
-/// `0A000` for one that PostgreSQL has and Niwaki does not, `42704` for one that is not there.
+/// `0A000` for a language that only PostgreSQL has, `42704` for an unknown one.
 pub fn check_language(name: &str) -> Result<()> {
     match name {
         "plpgsql" | "sql" => Ok(()),
@@ -287,7 +287,7 @@ pub fn check_language(name: &str) -> Result<()> {
     }
 }
 
-/// Whether a type is `trigger`.
+/// Returns whether a type is `trigger`.
 fn is_trigger(kind: &TypeName) -> bool {
     let names = strings(&kind.names);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -295,7 +295,7 @@ fn is_trigger(kind: &TypeName) -> bool {
     matches!(names.as_slice(), [name] | ["pg_catalog", name] if *name == known)
 }
 
-/// The text of AS.
+/// Returns the text of AS.
 fn body_of(option: &DefElem) -> Result<String> {
     match option.arg.as_deref().and_then(|node| node.node.as_ref()) {
         Some(NodeEnum::List(list)) => match strings(&list.items).as_slice() {
@@ -306,7 +306,7 @@ fn body_of(option: &DefElem) -> Result<String> {
     }
 }
 
-/// A function that a statement names.
+/// Returns the name of a function in a statement.
 pub(super) fn function_name(object: &ObjectWithArgs, source: &str) -> Result<FunctionName> {
     let mut written = Vec::new();
     let mut kinds = Vec::new();
@@ -323,7 +323,7 @@ pub(super) fn function_name(object: &ObjectWithArgs, source: &str) -> Result<Fun
     Ok(FunctionName { name: qualified(&strings(&object.objname))?, arguments, written })
 }
 
-/// A type of an argument: one that columns can have, or one that only functions know.
+/// Reads an argument's type: a column type, or a pseudo-type of functions.
 fn argument_type(kind: &TypeName, source: &str) -> Result<ArgumentType> {
     let names = strings(&kind.names);
     let pseudo = match names.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
@@ -336,7 +336,7 @@ fn argument_type(kind: &TypeName, source: &str) -> Result<ArgumentType> {
     }
 }
 
-/// The function in a node that names one.
+/// Returns the function that a node names.
 pub(super) fn function_in(node: Option<&Node>, source: &str) -> Result<FunctionName> {
     match node.and_then(|node| node.node.as_ref()) {
         Some(NodeEnum::ObjectWithArgs(object)) => function_name(object, source),
@@ -344,7 +344,7 @@ pub(super) fn function_in(node: Option<&Node>, source: &str) -> Result<FunctionN
     }
 }
 
-/// Whether a statement is on functions; procedures and aggregates are refused by name.
+/// Returns whether a statement is on functions. Procedures and aggregates are refused by name.
 pub(super) fn is_function(kind: i32) -> Result<bool> {
     match ObjectType::try_from(kind) {
         Ok(ObjectType::ObjectFunction | ObjectType::ObjectRoutine) => Ok(true),

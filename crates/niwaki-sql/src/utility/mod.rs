@@ -1,7 +1,7 @@
-//! Statements that are not queries: definitions, transactions, settings, maintenance, COPY.
+//! Utility statements: definitions, transactions, settings, maintenance, COPY.
 //!
-//! [`read`] turns a syntax tree into a [`Utility`], checking everything that needs no catalog; the
-//! session executes it.
+//! [`read`] turns a syntax tree into a [`Utility`]. It checks everything that needs no catalog. The
+//! session executes the result.
 
 mod comment;
 mod create_as;

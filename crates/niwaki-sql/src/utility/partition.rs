@@ -1,4 +1,4 @@
-//! PARTITION BY, FOR VALUES, ATTACH and DETACH PARTITION.
+//! Partitioning in statements: PARTITION BY, FOR VALUES, ATTACH and DETACH PARTITION.
 
 use niwaki_catalog::{Oid, PartitionStrategy};
 use pg_query::protobuf::{self, PartitionBoundSpec, PartitionSpec};
@@ -13,9 +13,9 @@ use crate::parse::position_of;
 /// PARTITION BY.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionBy {
-    /// How.
+    /// The strategy.
     pub strategy: PartitionStrategy,
-    /// By which columns: names, collations when given, and where they stand.
+    /// The key columns: name, collation if given, and error position.
     pub columns: Vec<(String, Option<Oid>, Option<u32>)>,
 }
 
@@ -48,7 +48,7 @@ pub enum BoundSpec {
 pub struct PartitionOfSpec {
     /// The partitioned table.
     pub parent: Name,
-    /// Which rows.
+    /// The partition bound.
     pub bound: BoundSpec,
 }
 
@@ -110,7 +110,7 @@ fn edges(nodes: &[Node]) -> Result<Vec<RangeValueSpec>> {
     nodes.iter().map(edge).collect()
 }
 
-/// The name that stands alone in an expression.
+/// Returns the name if an expression is a single name.
 fn column_name(node: &Node) -> Option<&str> {
     let Some(NodeEnum::ColumnRef(column)) = &node.node else { return None };
     match column.fields.as_slice() {

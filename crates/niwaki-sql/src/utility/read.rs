@@ -1,4 +1,4 @@
-//! Syntax trees into [`Utility`] statements.
+//! Conversion of syntax trees to [`Utility`] statements.
 
 use niwaki_catalog::RelationKind;
 use niwaki_env::stack::{self, Deep, TooDeep};
@@ -25,13 +25,13 @@ use crate::error::{Result, SqlError};
 use crate::parse::{part, position_of};
 use crate::settings::{is_buffer_usage_limit, parse_kilobytes};
 
-/// The utility statement that a syntax tree holds; `None` when it is a query (SELECT, INSERT, UPDATE,
-/// DELETE, MERGE, VALUES, EXPLAIN), which analysis and planning handle.
+/// Returns the utility statement of a syntax tree. Returns `None` for a query (SELECT, INSERT,
+/// UPDATE, DELETE, MERGE, VALUES, EXPLAIN), which analysis and planning handle.
 ///
 /// # Errors
-/// 0A000 naming what Niwaki does not have, 42601 and 22023 for what no catalog is needed to refuse.
+/// 0A000 with the name of an unsupported feature; 42601 and 22023 for errors that need no catalog.
 pub fn read(node: &Deep<NodeEnum>, source: &str) -> Result<Option<Utility>> {
-    // It may write parts of it as text, by the library.
+    // The library may deparse parts of the tree to text, which takes stack.
     stack::of_thread(node.bytes(), || read_here(node, source))
 }
 
@@ -177,7 +177,7 @@ fn read_here(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
     Ok(Some(utility))
 }
 
-/// The EXECUTE that EXPLAIN is asked for, by itself or in CREATE TABLE AS.
+/// Returns the EXECUTE of an EXPLAIN, directly or in CREATE TABLE AS.
 fn executed(query: Option<&Node>) -> Option<&protobuf::ExecuteStmt> {
     match query?.node.as_ref()? {
         NodeEnum::ExecuteStmt(execute) => Some(execute),
@@ -267,7 +267,7 @@ pub(super) fn variable_set(s: &VariableSetStmt) -> Result<SetCommand> {
     })
 }
 
-/// Text of a value of SET, and whether it was quoted.
+/// Returns the text of a SET value, and whether it was quoted.
 fn set_argument(node: &Node) -> Result<(String, bool)> {
     match node.node.as_ref() {
         Some(NodeEnum::AConst(c)) => Ok(match &c.val {
@@ -284,7 +284,8 @@ fn set_argument(node: &Node) -> Result<(String, bool)> {
     }
 }
 
-/// `SET TIME ZONE INTERVAL '-08:00' HOUR TO MINUTE`: the hours east of Greenwich, which name a zone.
+/// Reads `SET TIME ZONE INTERVAL '-08:00' HOUR TO MINUTE`; returns the hours east of Greenwich,
+/// which name a time zone.
 fn zone_of_interval(cast: &protobuf::TypeCast) -> Result<String> {
     let literal = cast.arg.as_ref().and_then(|arg| match arg.node.as_ref()? {
         NodeEnum::AConst(constant) => match constant.val.as_ref()? {
@@ -388,14 +389,15 @@ fn owner(s: &protobuf::AlterOwnerStmt, source: &str) -> Result<Utility> {
     }
 }
 
-/// The role that a statement names; CURRENT_USER and its like have no name, and mean the one there is.
+/// Returns the role that a statement names. CURRENT_USER and similar have no name, and mean the
+/// only role.
 pub(super) fn role_name(role: Option<&protobuf::RoleSpec>) -> Result<String> {
     let role = role.ok_or_else(|| unexpected("OWNER TO"))?;
     let name = if role.rolename.is_empty() { "postgres" } else { &role.rolename };
     Ok(name.to_owned())
 }
 
-/// The kind of relation that a statement names; `what` is said of others.
+/// Returns the kind of relation that a statement names. `what` begins the message for other kinds.
 fn kind_of(object: i32, what: &str) -> Result<RelationKind> {
     match ObjectType::try_from(object) {
         Ok(ObjectType::ObjectTable) => Ok(RelationKind::Table),
@@ -469,7 +471,7 @@ fn vacuum(s: &protobuf::VacuumStmt, source: &str) -> Result<Vacuum> {
     };
     for element in elements(&s.options) {
         let on = || switch_of(element);
-        // ANALYZE has three of them.
+        // ANALYZE has only three of these options.
         let known = s.is_vacuumcmd
             || matches!(&*element.defname, "verbose" | "skip_locked" | "buffer_usage_limit");
         match element.defname.as_str() {
@@ -529,7 +531,7 @@ fn vacuum(s: &protobuf::VacuumStmt, source: &str) -> Result<Vacuum> {
     Ok(vacuum)
 }
 
-/// PARALLEL of VACUUM.
+/// Reads the PARALLEL option of VACUUM.
 fn parallel(element: &DefElem, source: &str) -> Result<i64> {
     const MOST: i64 = 1024;
     let refused = |message: String| SqlError::new("42601", message);
@@ -538,7 +540,7 @@ fn parallel(element: &DefElem, source: &str) -> Result<i64> {
         let message = format!("parallel option requires a value between 0 and {MOST}");
         return Err(refused(message).with_position(place));
     };
-    // What is written as a text is none, whatever it says.
+    // A quoted number is no integer, whatever it says.
     let number = match arg.node.as_ref() {
         Some(NodeEnum::Integer(number)) => i64::from(number.ival),
         _ => return Err(refused("parallel requires an integer value".to_owned())),
@@ -550,7 +552,7 @@ fn parallel(element: &DefElem, source: &str) -> Result<i64> {
     Ok(number)
 }
 
-/// BUFFER_USAGE_LIMIT of VACUUM and ANALYZE, in kilobytes.
+/// Reads BUFFER_USAGE_LIMIT of VACUUM and ANALYZE, in kilobytes.
 fn buffer_usage_limit(value: Option<&str>) -> Result<i64> {
     let Some(value) = value else {
         return Err(SqlError::new("42601", "buffer_usage_limit option requires a valid value"));
@@ -564,7 +566,7 @@ fn buffer_usage_limit(value: Option<&str>) -> Result<i64> {
     })
 }
 
-// What the readers of this module share.
+// Helpers for the readers of this module.
 
 pub(super) fn unexpected(what: &str) -> SqlError {
     SqlError::unsupported(format!("this form of {what}"))
@@ -574,10 +576,10 @@ pub(super) fn boxed<'a>(node: Option<&'a Node>, what: &str) -> Result<&'a NodeEn
     node.and_then(|n| n.node.as_ref()).ok_or_else(|| unexpected(what))
 }
 
-/// SQL text of an expression, as it is kept for defaults and checks.
+/// Returns the SQL text of an expression, as stored for defaults and checks.
 ///
 /// # Errors
-/// XX000 when the library cannot write what it read.
+/// XX000 if the library cannot deparse what it parsed.
 pub fn expression_text(node: &Node) -> Result<String> {
     let select = protobuf::SelectStmt {
         target_list: vec![Node {
@@ -596,10 +598,10 @@ pub fn expression_text(node: &Node) -> Result<String> {
     Ok(text.strip_prefix("SELECT ").unwrap_or(&text).to_owned())
 }
 
-/// SQL text of a query, as it is kept for views.
+/// Returns the SQL text of a query, as stored for views.
 ///
 /// # Errors
-/// XX000 when the library cannot write what it read.
+/// XX000 if the library cannot deparse what it parsed.
 pub(crate) fn query_text(select: &protobuf::SelectStmt) -> Result<String> {
     NodeEnum::SelectStmt(Box::new(select.clone()))
         .deparse(DeparseOptions::default())
@@ -625,7 +627,7 @@ pub(super) fn relation_name(relation: Option<&RangeVar>, source: &str) -> Result
     })
 }
 
-/// What the words before TABLE or SEQUENCE said; a schema may say it too.
+/// Returns the persistence given before TABLE or SEQUENCE, or by the schema name.
 pub(super) fn persistence(relation: Option<&RangeVar>) -> Persistence {
     match relation.map(|r| (r.relpersistence.as_str(), r.schemaname.as_str())) {
         Some(("u", _)) => Persistence::Unlogged,
@@ -677,7 +679,7 @@ pub(super) fn elements(nodes: &[Node]) -> impl Iterator<Item = &DefElem> {
     })
 }
 
-/// Text of an option's value, whatever its form; `None` when there is none.
+/// Returns the text of an option's value, whatever its form; `None` if there is no value.
 pub(super) fn string_of(element: &DefElem) -> Option<String> {
     match element.arg.as_deref()?.node.as_ref()? {
         NodeEnum::String(s) => Some(s.sval.clone()),
@@ -701,7 +703,7 @@ pub(super) fn int_of(element: &DefElem) -> Option<i64> {
     string_of(element)?.parse().ok()
 }
 
-/// An option that is on when it has no value. Fewer words say so than in settings.
+/// Reads a Boolean option, which is on without a value. It accepts fewer words than settings do.
 pub(super) fn switch_of(element: &DefElem) -> Result<bool> {
     let Some(text) = string_of(element) else { return Ok(true) };
     match text.to_ascii_lowercase().as_str() {
@@ -714,7 +716,8 @@ pub(super) fn switch_of(element: &DefElem) -> Result<bool> {
     }
 }
 
-/// WITH options as written, those of a namespace (`toast.…`) behind its name.
+/// Returns the WITH options as written; options of a namespace (`toast.…`) have its name as a
+/// prefix.
 pub(super) fn options(nodes: &[Node]) -> Vec<(String, Option<String>)> {
     let name = |e: &DefElem| match e.defnamespace.as_str() {
         "" => e.defname.clone(),
@@ -723,7 +726,7 @@ pub(super) fn options(nodes: &[Node]) -> Vec<(String, Option<String>)> {
     elements(nodes).map(|e| (name(e), string_of(e))).collect()
 }
 
-/// The name that an unsupported statement gets in its error.
+/// Returns the name of an unsupported statement for its error.
 fn statement_name(node: &NodeEnum) -> String {
     let debug = format!("{node:?}");
     let word = debug.split(['(', ' ', '{']).next().unwrap_or("statement");

@@ -1,4 +1,4 @@
-//! COPY.
+//! Reading of COPY.
 
 use pg_query::protobuf::{CopyStmt, DefElem};
 use pg_query::{Node, NodeEnum};
@@ -30,7 +30,7 @@ pub(super) fn copy(s: &CopyStmt, source: &str) -> Result<Copy> {
     Ok(Copy { source: what, direction, file, options, condition })
 }
 
-/// Whether it is a SELECT INTO, of which a set operation's first part tells.
+/// Returns whether the query is a SELECT INTO. In a set operation, the first query has the clause.
 fn makes_table(query: &NodeEnum) -> bool {
     let NodeEnum::SelectStmt(select) = query else { return false };
     let mut first = select;
@@ -40,7 +40,7 @@ fn makes_table(query: &NodeEnum) -> bool {
     first.into_clause.is_some()
 }
 
-/// What is said about the format, before its parts are brought together.
+/// The format options as given, before they are checked together.
 #[derive(Default)]
 struct Said {
     csv: bool,
@@ -102,7 +102,7 @@ fn options(list: &[Node], direction: CopyDirection, source: &str) -> Result<Copy
     said.together(direction)
 }
 
-/// The nodes of an option that is a list.
+/// Returns the nodes of an option that is a list.
 fn listed(e: &DefElem) -> &[Node] {
     match e.arg.as_deref().and_then(|arg| arg.node.as_ref()) {
         Some(NodeEnum::List(list)) => &list.items,
@@ -121,7 +121,7 @@ fn unfit(message: impl Into<String>) -> SqlError {
     SqlError::new("0A000", message)
 }
 
-/// An option that is one byte.
+/// Reads an option of one byte.
 fn byte(name: &str, text: &str) -> Result<u8> {
     match text.as_bytes() {
         [byte] => Ok(*byte),
@@ -130,7 +130,7 @@ fn byte(name: &str, text: &str) -> Result<u8> {
 }
 
 impl Said {
-    /// Checks in PostgreSQL's order how the options go together.
+    /// Checks the combination of the options, in PostgreSQL's order.
     fn together(self, direction: CopyDirection) -> Result<CopyOptions> {
         let invalid = |message: String| SqlError::new("22023", message);
         let given = [("DELIMITER", self.delimiter.is_some()), ("NULL", self.null.is_some())];

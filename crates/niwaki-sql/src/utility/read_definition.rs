@@ -1,4 +1,4 @@
-//! CREATE INDEX and sequences.
+//! Reading of CREATE INDEX, REINDEX and sequence statements.
 
 use pg_query::NodeEnum;
 use pg_query::protobuf::{
@@ -54,7 +54,7 @@ pub(super) fn create_index(s: &IndexStmt, source: &str) -> Result<Utility> {
         name: (!s.idxname.is_empty()).then(|| s.idxname.clone()),
         if_not_exists: s.if_not_exists,
         unique: s.unique,
-        // PostgreSQL does not say where the name of a table stands that is not there.
+        // PostgreSQL reports no position for a missing table.
         table: Name { position: None, ..relation_name(s.relation.as_ref(), source)? },
         include: include.collect::<Result<_>>()?,
         key: s.index_params.iter().map(index_key).collect::<Result<_>>()?,
@@ -71,7 +71,7 @@ fn index_key(node: &Node) -> Result<IndexKeySpec> {
     };
     let mut collation = strings(&e.collation);
     let mut given = e.expr.as_deref();
-    // COLLATE of the whole key is the key's, wherever the brackets are.
+    // A COLLATE around the whole key applies to the key, wherever the parentheses are.
     while let Some(NodeEnum::CollateClause(clause)) = given.and_then(|node| node.node.as_ref()) {
         if collation.is_empty() {
             collation = strings(&clause.collname);
@@ -125,7 +125,7 @@ pub(super) fn reindex(s: &ReindexStmt, source: &str) -> Result<Utility> {
     Ok(Utility::Reindex(Reindex { target, concurrently, verbose }))
 }
 
-/// What PostgreSQL calls a column that an expression makes; `None` when it has no name of its own.
+/// Returns PostgreSQL's name for the column of an expression; `None` if it has no name of its own.
 fn expression_name(node: &Node) -> Option<&str> {
     match node.node.as_ref()? {
         NodeEnum::FuncCall(call) => match call.funcname.last()?.node.as_ref()? {
@@ -173,7 +173,7 @@ pub(super) fn create_sequence(s: &CreateSeqStmt, source: &str) -> Result<Utility
     })
 }
 
-/// Options of CREATE and ALTER SEQUENCE and of identity columns.
+/// Reads the options of CREATE and ALTER SEQUENCE, and of identity columns.
 pub(super) fn sequence_options(nodes: &[Node], source: &str) -> Result<SequenceOptions> {
     let mut result = SequenceOptions::default();
     for e in elements(nodes) {

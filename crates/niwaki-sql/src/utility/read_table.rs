@@ -1,4 +1,4 @@
-//! CREATE TABLE and ALTER TABLE.
+//! Reading of CREATE TABLE and ALTER TABLE.
 
 use niwaki_catalog::{ConstraintTime, Identity, Oid, RelationKind};
 use niwaki_types::{ColumnType, TypeOid};
@@ -75,7 +75,7 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
     Ok(Utility::CreateTable(Box::new(table)))
 }
 
-/// ON COMMIT, by its number in the tree.
+/// Returns the ON COMMIT action for its number in the tree.
 pub(super) fn on_commit(action: i32) -> Option<OnCommit> {
     match OnCommitAction::try_from(action) {
         Ok(OnCommitAction::OncommitPreserveRows) => Some(OnCommit::PreserveRows),
@@ -85,7 +85,7 @@ pub(super) fn on_commit(action: i32) -> Option<OnCommit> {
     }
 }
 
-/// A column's type; of what is none of PostgreSQL's own types the name, for it may be a user's.
+/// Returns a built-in type; for any other type its name, since the type may be a user's.
 pub(super) fn named_type(
     type_name: &TypeName,
     source: &str,
@@ -99,10 +99,10 @@ pub(super) fn named_type(
     }
 }
 
-/// The same for the type of a column.
+/// Returns the same for the type of a column.
 ///
 /// # Errors
-/// As [`column_type`]; 42P16 for a type that no values have.
+/// As [`column_type`]; 42P16 for a pseudo-type.
 pub(super) fn type_of_column(
     column: &str,
     type_name: &TypeName,
@@ -117,7 +117,7 @@ pub(super) fn type_of_column(
     }
 }
 
-/// A column and the constraints written at it.
+/// Reads a column, with its column constraints.
 fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec>)> {
     let of_table = format!("\"{}\" of table \"{table}\"", c.colname);
     let at = |e: SqlError| e.with_position(position_of(source, c.location));
@@ -125,7 +125,7 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
     let (stored, user_type) = match (serial, &c.type_name) {
         (Some(oid), _) => (ColumnType::new(oid), None),
         (None, Some(name)) => type_of_column(&c.colname, name, source)?,
-        // That of the table that it is a partition of.
+        // A partition's column has the type of the partitioned table's column.
         (None, None) => (ColumnType::new(TypeOid::UNKNOWN), None),
     };
     let mut spec = ColumnSpec {
@@ -138,7 +138,7 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
     };
     let mut constraints = Vec::new();
     let mut said_null = false;
-    // Whether what stands before an attribute is a constraint that can have one.
+    // True if the previous constraint can have attributes.
     let mut takes_attribute = false;
     let mut attributes: Vec<Attribute> = Vec::new();
     for node in &c.constraints {
@@ -261,7 +261,7 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
     Ok((spec, constraints))
 }
 
-/// What is said about a constraint behind it.
+/// An attribute after a constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attribute {
     Deferrable,
@@ -315,7 +315,7 @@ fn identity_kind(letter: &str) -> Identity {
     }
 }
 
-/// The collation that a COLLATE clause names.
+/// Returns the collation of a COLLATE clause.
 pub(super) fn collation_of(clause: Option<&CollateClause>, source: &str) -> Result<Option<Oid>> {
     let Some(clause) = clause else { return Ok(None) };
     let names = strings(&clause.collname);
@@ -368,7 +368,7 @@ fn table_constraint(k: &Constraint, source: &str) -> Result<TableConstraint> {
         ConstrType::ConstrNotnull => {
             return Err(at(SqlError::unsupported("NOT NULL table constraint")));
         }
-        // ENFORCED says what holds anyway.
+        // Constraints are always enforced.
         ConstrType::ConstrAttrEnforced => return Ok(TableConstraint::Nothing),
         _ => return Err(at(unexpected("constraint"))),
     };
@@ -472,7 +472,7 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
                 |node| matches!(&node.node, Some(NodeEnum::DefElem(d)) if d.defname == "generated"),
             );
             let kind = kind.first().and_then(|node| match &node.node {
-                // The letter comes as its code.
+                // The letter comes as its character code.
                 Some(NodeEnum::DefElem(d)) => string_of(d),
                 _ => None,
             });
@@ -535,7 +535,7 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
             }
             _ => Err(unexpected("PARTITION")),
         },
-        // There are no rows with system oids, and nothing clusters.
+        // Rows have no system OIDs, and tables are never clustered.
         T::AtDropOids | T::AtDropCluster => Ok(AlterCommand::Nothing),
         other => {
             let mut words = String::new();

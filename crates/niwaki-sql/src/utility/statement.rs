@@ -1,4 +1,4 @@
-//! What a utility statement asks for.
+//! The types of parsed utility statements.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use super::comment::CommentTarget;
 use super::database::DatabaseStatement;
 use super::table::{ColumnSpec, ConstraintSpec, CreateIndex, CreateTable, Persistence};
 
-/// A relation's name as a statement gives it.
+/// A relation's name in a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Name {
-    /// Database, when given: it must be that of the session ([`crate::check_database`]).
+    /// Database, if given: it must be the session's database ([`crate::check_database`]).
     pub database: Option<String>,
-    /// Schema, when given.
+    /// Schema, if given.
     pub schema: Option<String>,
     /// Name.
     pub name: String,
-    /// Where it stands in the query text.
+    /// Position in the query text.
     pub position: Option<u32>,
     /// ONLY: without partitions.
     pub only: bool,
@@ -42,18 +42,18 @@ pub struct TransactionModes {
     pub repeatable_read: Option<bool>,
     /// READ ONLY or READ WRITE.
     pub read_only: Option<bool>,
-    /// DEFERRABLE or NOT DEFERRABLE. It is only remembered: no transaction is serializable.
+    /// DEFERRABLE or NOT DEFERRABLE. The mode is only stored: no transaction is serializable.
     pub deferrable: Option<bool>,
 }
 
-/// BEGIN and its like.
+/// A transaction command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionCommand {
     /// BEGIN, or START TRANSACTION when `start`.
     Begin {
         /// Modes.
         modes: TransactionModes,
-        /// Which of the two words.
+        /// True for START TRANSACTION.
         start: bool,
     },
     /// COMMIT, END
@@ -92,7 +92,7 @@ pub enum SetCommand {
         name: String,
         /// SET LOCAL
         local: bool,
-        /// RESET rather than SET.
+        /// True for RESET, false for SET.
         reset: bool,
     },
     /// RESET ALL
@@ -101,19 +101,19 @@ pub enum SetCommand {
     Transaction {
         /// Modes.
         modes: TransactionModes,
-        /// For the following transactions, not this one.
+        /// True if the modes apply to the following transactions, not to this one.
         session: bool,
     },
 }
 
-/// What REINDEX builds anew.
+/// The target of REINDEX.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReindexTarget {
     /// INDEX
     Index(Name),
-    /// TABLE: all of its indexes.
+    /// TABLE: all indexes of the table.
     Table(Name),
-    /// SCHEMA: those of all of its tables.
+    /// SCHEMA: the indexes of all tables in the schema.
     Schema(String),
     /// DATABASE
     Database,
@@ -122,7 +122,7 @@ pub enum ReindexTarget {
 /// REINDEX
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reindex {
-    /// What.
+    /// The target.
     pub target: ReindexTarget,
     /// CONCURRENTLY
     pub concurrently: bool,
@@ -133,9 +133,9 @@ pub struct Reindex {
 /// DROP of relations or schemas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drop {
-    /// What they must be; `None`: schemas.
+    /// The kind of the relations; `None` for schemas.
     pub kind: Option<RelationKind>,
-    /// Which.
+    /// The names.
     pub names: Vec<Name>,
     /// IF EXISTS
     pub if_exists: bool,
@@ -146,7 +146,7 @@ pub struct Drop {
 }
 
 impl Drop {
-    /// The words of the statement, for messages.
+    /// Returns the statement's words for messages.
     pub fn word(&self) -> &'static str {
         match self.kind {
             None => "DROP SCHEMA",
@@ -162,7 +162,7 @@ impl Drop {
 /// One action of ALTER TABLE.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AlterCommand {
-    /// ADD COLUMN, with the constraints written at it.
+    /// ADD COLUMN, with its column constraints.
     AddColumn {
         /// The column.
         column: Box<ColumnSpec>,
@@ -184,16 +184,16 @@ pub enum AlterCommand {
     Column {
         /// Column.
         name: String,
-        /// What.
+        /// The action.
         action: AlterColumn,
     },
     /// ADD CONSTRAINT, ADD PRIMARY KEY, …
     AddConstraint(ConstraintSpec),
     /// ADD CONSTRAINT … USING INDEX
     AddConstraintUsingIndex {
-        /// Constraint name, when given.
+        /// Constraint name, if given.
         name: Option<String>,
-        /// PRIMARY KEY rather than UNIQUE.
+        /// True for PRIMARY KEY, false for UNIQUE.
         primary: bool,
         /// Index.
         index: String,
@@ -211,7 +211,7 @@ pub enum AlterCommand {
     },
     /// VALIDATE CONSTRAINT
     ValidateConstraint(String),
-    /// ALTER CONSTRAINT: when it is checked.
+    /// ALTER CONSTRAINT: changes the time of the check.
     AlterConstraint {
         /// Constraint.
         name: String,
@@ -222,7 +222,7 @@ pub enum AlterCommand {
     AttachPartition {
         /// Table.
         name: Name,
-        /// Its rows.
+        /// The partition bound.
         bound: super::BoundSpec,
     },
     /// ATTACH PARTITION of an index.
@@ -231,9 +231,9 @@ pub enum AlterCommand {
     DetachPartition(Name),
     /// ENABLE TRIGGER, DISABLE TRIGGER
     EnableTrigger {
-        /// Which.
+        /// The triggers.
         which: super::WhichTriggers,
-        /// In which sessions they are fired then.
+        /// The sessions in which the triggers then fire.
         mode: niwaki_catalog::TriggerMode,
     },
     /// OWNER TO
@@ -246,7 +246,7 @@ pub enum AlterCommand {
     Nothing,
 }
 
-/// What ALTER COLUMN does.
+/// An action of ALTER COLUMN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlterColumn {
     /// SET DEFAULT, DROP DEFAULT
@@ -257,11 +257,11 @@ pub enum AlterColumn {
     DropNotNull,
     /// TYPE
     Type {
-        /// The new type; of a user's type, what is said beside it.
+        /// The new type; `UNKNOWN` for a user's type.
         column_type: ColumnType,
-        /// The name of the new type, if it is none of PostgreSQL's own.
+        /// The name of the new type, if it is no built-in type.
         user_type: Option<super::UserTypeName>,
-        /// COLLATE, when given.
+        /// COLLATE, if given.
         collation: Option<niwaki_catalog::Oid>,
         /// USING, as SQL text.
         using: Option<String>,
@@ -282,7 +282,7 @@ pub enum AlterColumn {
     },
     /// SET STATISTICS: accepted, without effect.
     Statistics,
-    /// SET STORAGE and its like, by their names: accepted for tables, without effect.
+    /// SET STORAGE and similar, by name: accepted for tables, without effect.
     Nothing(&'static str),
 }
 
@@ -293,7 +293,7 @@ pub struct Rename {
     pub relation: Name,
     /// The kind that the statement names.
     pub kind: RelationKind,
-    /// What of it.
+    /// The renamed object.
     pub target: RenameTarget,
     /// New name.
     pub to: String,
@@ -301,18 +301,18 @@ pub struct Rename {
     pub if_exists: bool,
 }
 
-/// What is renamed.
+/// The renamed object of a relation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RenameTarget {
     /// The relation itself.
     Relation,
-    /// A column of it.
+    /// A column of the relation.
     Column(String),
-    /// A constraint of it.
+    /// A constraint of the relation.
     Constraint(String),
 }
 
-/// Options of a sequence; what is not given is `None`.
+/// Options of a sequence; `None` for options that are not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SequenceOptions {
     /// AS type (oid)
@@ -349,7 +349,7 @@ pub struct VacuumTarget {
 /// INDEX_CLEANUP of VACUUM
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexCleanup {
-    /// As it pays.
+    /// If it is worthwhile.
     Auto,
     /// Always.
     On,
@@ -360,51 +360,52 @@ pub enum IndexCleanup {
 /// VACUUM and ANALYZE
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vacuum {
-    /// Whether rows are removed (false: ANALYZE alone).
+    /// True if rows are removed (false: ANALYZE alone).
     pub vacuum: bool,
-    /// Whether statistics are collected.
+    /// True if statistics are collected.
     pub analyze: bool,
     /// FREEZE
     pub freeze: bool,
     /// VERBOSE
     pub verbose: bool,
-    /// INDEX_CLEANUP; `None`: as the table says.
+    /// INDEX_CLEANUP; `None`: the table's option decides.
     pub index_cleanup: Option<IndexCleanup>,
-    /// TRUNCATE; `None`: as the table and the settings say.
+    /// TRUNCATE; `None`: the table's option and the settings decide.
     pub truncate: Option<bool>,
     /// DISABLE_PAGE_SKIPPING
     pub disable_page_skipping: bool,
     /// SKIP_LOCKED
     pub skip_locked: bool,
-    /// BUFFER_USAGE_LIMIT in kilobytes, 0 for none; `None`: as the settings say.
+    /// BUFFER_USAGE_LIMIT in kilobytes, 0 for no limit; `None`: the settings decide.
     pub buffer_usage_limit: Option<i64>,
-    /// PARALLEL: indexes visited at the same time, besides one; `None`: as the settings say.
+    /// PARALLEL: number of indexes vacuumed concurrently, besides the first; `None`: the settings
+    /// decide.
     pub parallel: Option<i64>,
     /// PROCESS_MAIN
     pub process_main: bool,
     /// PROCESS_TOAST
     pub process_large_values: bool,
-    /// Tables; empty: all.
+    /// Tables; empty for all.
     pub targets: Vec<VacuumTarget>,
 }
 
-/// Where COPY reads from or writes to.
+/// The direction of COPY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyDirection {
-    /// COPY … FROM STDIN
+    /// COPY … FROM: reads data.
     From,
-    /// COPY … TO STDOUT
+    /// COPY … TO: writes data.
     To,
 }
 
-/// What is copied.
+/// The source of COPY.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CopySource {
     /// A table.
     Table {
         /// Name.
         name: Name,
-        /// Columns; empty: all.
+        /// Columns; empty for all.
         columns: Vec<String>,
     },
     /// The rows of a query.
@@ -414,17 +415,17 @@ pub enum CopySource {
 /// Format options of COPY.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyOptions {
-    /// Between columns; one byte.
+    /// Delimiter between columns; one byte.
     pub delimiter: u8,
-    /// What stands for NULL.
+    /// The representation of NULL.
     pub null: String,
-    /// A line of column names first.
+    /// True if the first line has the column names.
     pub header: bool,
     /// FREEZE
     pub freeze: bool,
-    /// The format is CSV.
+    /// The options of the CSV format, if that is the format.
     pub csv: Option<Csv>,
-    /// The format is the binary one.
+    /// True for the binary format.
     pub binary: bool,
 }
 
@@ -435,18 +436,18 @@ impl Default for CopyOptions {
     }
 }
 
-/// What COPY's format CSV has options for.
+/// Options of COPY's CSV format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Csv {
-    /// Around values; one byte.
+    /// Quote around values; one byte.
     pub quote: u8,
-    /// Before quotes and itself within them; one byte.
+    /// Escape before quotes and before itself, inside quotes; one byte.
     pub escape: u8,
-    /// Columns whose values are always in quotes.
+    /// Columns whose values are always quoted.
     pub force_quote: ColumnChoice,
-    /// Columns in which what stands for NULL is a value.
+    /// Columns in which the NULL representation is an ordinary value.
     pub force_not_null: Vec<String>,
-    /// Columns in which what stands for NULL is NULL in quotes, too.
+    /// Columns in which even the quoted NULL representation is NULL.
     pub force_null: Vec<String>,
 }
 
@@ -455,7 +456,7 @@ pub struct Csv {
 pub enum ColumnChoice {
     /// `*`
     All,
-    /// These.
+    /// The named columns.
     Named(Vec<String>),
 }
 
@@ -466,7 +467,7 @@ pub struct Copy {
     pub source: CopySource,
     /// Direction.
     pub direction: CopyDirection,
-    /// A file of the server's, in place of STDIN and STDOUT.
+    /// A file on the server, instead of STDIN or STDOUT.
     pub file: Option<String>,
     /// Format.
     pub options: CopyOptions,
@@ -504,9 +505,9 @@ pub enum Utility {
     Set(SetCommand),
     /// SET CONSTRAINTS
     SetConstraints {
-        /// Which; empty: all.
+        /// The constraints; empty for all.
         names: Vec<Name>,
-        /// DEFERRED rather than IMMEDIATE.
+        /// True for DEFERRED, false for IMMEDIATE.
         deferred: bool,
     },
     /// SHOW name; `all`
@@ -536,7 +537,7 @@ pub enum Utility {
         name: Name,
         /// CONCURRENTLY
         concurrently: bool,
-        /// Without, the view cannot be read until it is refreshed again.
+        /// True for WITH DATA. Otherwise, the view cannot be read until the next refresh.
         with_data: bool,
     },
     /// CREATE INDEX
@@ -571,7 +572,7 @@ pub enum Utility {
         kind: RelationKind,
         /// IF EXISTS
         if_exists: bool,
-        /// What to do.
+        /// The actions.
         commands: Vec<AlterCommand>,
     },
     /// RENAME
@@ -598,16 +599,16 @@ pub enum Utility {
         relation: Name,
         /// The kind that the statement names.
         kind: RelationKind,
-        /// Where it goes.
+        /// The new schema.
         schema: String,
         /// IF EXISTS
         if_exists: bool,
     },
-    /// COMMENT ON; `None` takes the comment away.
+    /// COMMENT ON; `None` removes the comment.
     Comment {
-        /// On what.
+        /// The object.
         target: CommentTarget,
-        /// What is said.
+        /// The text.
         text: Option<String>,
     },
     /// LISTEN
@@ -642,7 +643,7 @@ pub enum Utility {
     Prepare {
         /// Name.
         name: String,
-        /// Types of the parameters given, as far as they are PostgreSQL's own, or else the names of users' types.
+        /// Types of the given parameters: built-in types, or the names of users' types.
         types: Vec<(ColumnType, Option<super::UserTypeName>)>,
         /// The statement.
         query: Arc<Deep<NodeEnum>>,
@@ -684,7 +685,7 @@ pub enum Utility {
     CloseCursor(Option<String>),
     /// Accepted, without effect in Niwaki.
     Nothing {
-        /// What it answers with.
+        /// The command tag of the answer.
         tag: &'static str,
         /// SQLSTATEs and messages of notices.
         notices: Vec<(&'static str, String)>,
@@ -692,7 +693,7 @@ pub enum Utility {
 }
 
 impl Utility {
-    /// Whether a failed transaction still accepts it: what ends the transaction.
+    /// Returns whether a failed transaction still accepts the statement: it ends the transaction.
     pub fn ends_failed_transaction(&self) -> bool {
         matches!(
             self,
@@ -704,7 +705,8 @@ impl Utility {
         )
     }
 
-    /// Whether a session runs it however much memory it holds: what ends or forgets something.
+    /// Returns whether a session runs the statement however much memory the session holds: it ends
+    /// or discards something.
     pub fn gives_memory_back(&self) -> bool {
         matches!(
             self,
@@ -716,7 +718,8 @@ impl Utility {
         )
     }
 
-    /// Whether it takes a snapshot, as queries do: the isolation level cannot change any more.
+    /// Returns whether the statement takes a snapshot, as queries do. After it, the isolation level
+    /// cannot change.
     pub fn takes_snapshot(&self) -> bool {
         !matches!(
             self,
@@ -733,12 +736,13 @@ impl Utility {
         )
     }
 
-    /// Whether a READ ONLY transaction may run it although it writes: what it writes changes no row.
+    /// Returns whether a READ ONLY transaction may run the statement although it writes: it changes
+    /// no row.
     pub fn maintains(&self) -> bool {
         matches!(self, Self::Vacuum(_) | Self::Reindex(_))
     }
 
-    /// Whether it must not run inside a transaction block; the word for the message.
+    /// Returns the statement's name for the message, if it must not run inside a transaction block.
     pub fn refuses_transaction_block(&self) -> Option<&'static str> {
         match self {
             Self::Vacuum(v) if v.vacuum => Some("VACUUM"),

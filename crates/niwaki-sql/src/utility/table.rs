@@ -1,4 +1,4 @@
-//! What CREATE TABLE and CREATE INDEX ask for.
+//! The types of parsed CREATE TABLE and CREATE INDEX statements.
 
 use niwaki_catalog::{ConstraintTime, Identity, Oid};
 use niwaki_types::ColumnType;
@@ -12,13 +12,13 @@ use super::statement::{Name, SequenceOptions};
 pub struct ColumnSpec {
     /// Name.
     pub name: String,
-    /// Type; of a serial column its integer type.
+    /// Type; for a serial column its integer type.
     pub column_type: ColumnType,
-    /// The type's name, where the catalog alone knows which it is.
+    /// The type's name, if only the catalog can resolve it.
     pub user_type: Option<UserTypeName>,
-    /// COLLATE, when given.
+    /// COLLATE, if given.
     pub collation: Option<Oid>,
-    /// `serial` and its like.
+    /// True for `serial` and similar.
     pub serial: bool,
     /// NOT NULL given, or implied by serial and identity.
     pub not_null: bool,
@@ -28,12 +28,12 @@ pub struct ColumnSpec {
     pub identity: Option<(Identity, SequenceOptions)>,
     /// GENERATED ALWAYS AS (…) STORED, as SQL text.
     pub generated: Option<String>,
-    /// Its texts are the catalog's, copied from another table.
+    /// True if the texts are stored ones, copied from another table.
     pub stored: bool,
 }
 
 impl ColumnSpec {
-    /// A column of which no more is said than its name and type.
+    /// Creates a column that has only a name and a type.
     pub fn new(name: String, column_type: ColumnType) -> Self {
         Self {
             name,
@@ -53,20 +53,21 @@ impl ColumnSpec {
 /// A constraint of a table or column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConstraintSpec {
-    /// Name, when given.
+    /// Name, if given.
     pub name: Option<String>,
-    /// What it demands.
+    /// The kind of the constraint.
     pub kind: ConstraintSpecKind,
-    /// NOT VALID: of new rows only.
+    /// NOT VALID: only new rows are checked.
     pub not_valid: bool,
-    /// Its text is the catalog's, copied from another table.
+    /// True if the text is a stored one, copied from another table.
     pub stored: bool,
 }
 
 /// The kinds of constraints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConstraintSpecKind {
-    /// CHECK, with its SQL text and the column it was written at, which its name is made of.
+    /// CHECK, with its SQL text and the column of a column constraint, from which its name is
+    /// derived.
     Check {
         /// Condition.
         expression: String,
@@ -94,18 +95,18 @@ pub enum ConstraintSpecKind {
     Foreign(Box<ForeignKeySpec>),
 }
 
-/// How long a relation and its rows last.
+/// The lifetime of a relation and its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
     /// Until they are dropped.
     Permanent,
     /// UNLOGGED: empty after a crash.
     Unlogged,
-    /// TEMPORARY: the session's own, and gone with it.
+    /// TEMPORARY: visible to the session only, and dropped at its end.
     Temporary,
 }
 
-/// What the end of a transaction does to a temporary table.
+/// The effect of the end of a transaction on a temporary table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnCommit {
     /// Nothing.
@@ -119,22 +120,23 @@ pub enum OnCommit {
 /// LIKE in CREATE TABLE
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Like {
-    /// Whose columns.
+    /// The table whose columns are copied.
     pub relation: Name,
-    /// How many of the table's other columns come before them.
+    /// Number of the new table's own columns before the copied ones.
     pub position: usize,
-    /// What else is included: bits of the grammar's.
+    /// The included objects: bits of the grammar.
     pub(super) options: u32,
 }
 
 impl Like {
-    /// Whether something is copied besides the columns.
+    /// Returns whether the clause copies this kind of object besides the columns.
     pub fn includes(&self, option: LikeOption) -> bool {
         self.options & option as u32 != 0
     }
 }
 
-/// What LIKE may include. STORAGE, COMPRESSION and STATISTICS have nothing to copy.
+/// The kinds of objects that LIKE may include. STORAGE, COMPRESSION and STATISTICS have nothing to
+/// copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LikeOption {
     /// Comments on columns, and on constraints and indexes that are copied.
@@ -147,7 +149,7 @@ pub enum LikeOption {
     Generated = 1 << 4,
     /// Identities, with the options of their sequences.
     Identity = 1 << 5,
-    /// Indexes, those of constraints too.
+    /// Indexes, including the indexes of constraints.
     Indexes = 1 << 6,
 }
 
@@ -164,7 +166,7 @@ pub struct CreateTable {
     pub on_commit: Option<OnCommit>,
     /// Columns in order.
     pub columns: Vec<ColumnSpec>,
-    /// Constraints, those of columns included.
+    /// Constraints, including column constraints.
     pub constraints: Vec<ConstraintSpec>,
     /// LIKE clauses in order.
     pub likes: Vec<Like>,
@@ -172,11 +174,11 @@ pub struct CreateTable {
     pub options: Vec<(String, Option<String>)>,
     /// PARTITION BY
     pub partition_by: Option<super::PartitionBy>,
-    /// PARTITION OF, whose columns and constraints are those of the partitioned table.
+    /// PARTITION OF. The columns and constraints come from the partitioned table.
     pub partition_of: Option<super::PartitionOfSpec>,
 }
 
-/// What a key column of CREATE INDEX holds.
+/// The content of a key column of CREATE INDEX.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexKeySource {
     /// A column, by name.
@@ -185,7 +187,7 @@ pub enum IndexKeySource {
     Expression {
         /// The text.
         text: String,
-        /// What an index without a name is called after it.
+        /// The name part for an index without a name.
         name: String,
     },
 }
@@ -195,20 +197,20 @@ pub enum IndexKeySource {
 pub struct IndexKeySpec {
     /// Column or expression.
     pub source: IndexKeySource,
-    /// Operator class, when given.
+    /// Operator class, if given.
     pub operator_class: Option<String>,
-    /// COLLATE, when given.
+    /// COLLATE, if given.
     pub collation: Option<Oid>,
     /// DESC
     pub descending: bool,
-    /// NULLS FIRST, given or by DESC.
+    /// NULLS FIRST, given explicitly or implied by DESC.
     pub nulls_first: bool,
 }
 
 /// CREATE INDEX
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateIndex {
-    /// Name, when given.
+    /// Name, if given.
     pub name: Option<String>,
     /// IF NOT EXISTS
     pub if_not_exists: bool,

@@ -18,7 +18,7 @@ pub struct CreateTrigger {
     pub replace: bool,
     /// The table.
     pub table: Name,
-    /// When it is fired.
+    /// The time of firing.
     pub time: TriggerTime,
     /// INSERT
     pub insert: bool,
@@ -32,16 +32,16 @@ pub struct CreateTrigger {
     pub when: Option<String>,
     /// The function.
     pub function: Name,
-    /// What it is called with.
+    /// The arguments of the function.
     pub arguments: Vec<String>,
 }
 
-/// Which triggers ALTER TABLE … ENABLE TRIGGER means.
+/// The triggers that ALTER TABLE … ENABLE TRIGGER names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WhichTriggers {
-    /// The one of this name.
+    /// The trigger of this name.
     Named(String),
-    /// USER: all but those of constraints.
+    /// USER: all triggers except the internal ones of constraints.
     User,
     /// ALL
     All,
@@ -73,7 +73,7 @@ pub enum TriggerStatement {
 }
 
 impl TriggerStatement {
-    /// The statement's command tag.
+    /// Returns the command tag.
     pub fn tag(&self) -> &'static str {
         match self {
             Self::Create(_) => "CREATE TRIGGER",
@@ -83,7 +83,7 @@ impl TriggerStatement {
     }
 }
 
-/// PostgreSQL's bits of a trigger's time and events.
+/// PostgreSQL's bits for a trigger's time and events.
 mod bits {
     pub(super) const BEFORE: i32 = 1 << 1;
     pub(super) const INSERT: i32 = 1 << 2;
@@ -127,7 +127,7 @@ pub(super) fn create_trigger(s: &protobuf::CreateTrigStmt, source: &str) -> Resu
     }))))
 }
 
-/// An argument, which is a text however it is written.
+/// Reads an argument, which is a text in any syntax.
 fn argument(node: &Node) -> Result<String> {
     match node.node.as_ref() {
         Some(NodeEnum::String(text)) => Ok(text.sval.clone()),
@@ -142,14 +142,14 @@ fn argument(node: &Node) -> Result<String> {
 }
 
 pub(super) fn drop_trigger(s: &protobuf::DropStmt) -> Result<Utility> {
-    // The grammar has one in each statement.
+    // The grammar allows one trigger per statement.
     let [object] = s.objects.as_slice() else { return Err(unexpected("DROP TRIGGER")) };
     let (table, name) = trigger_of(Some(object))?;
-    // Nothing depends on a trigger, so that CASCADE means nothing.
+    // No object depends on a trigger, so CASCADE has no effect.
     Ok(Utility::Trigger(TriggerStatement::Drop { table, name, if_exists: s.missing_ok }))
 }
 
-/// The table and the trigger that a list of names means.
+/// Returns the table and the trigger that a list of names means.
 pub(super) fn trigger_of(node: Option<&Node>) -> Result<(Name, String)> {
     let Some(NodeEnum::List(list)) = node.and_then(|node| node.node.as_ref()) else {
         return Err(unexpected("statement on a trigger"));
@@ -161,7 +161,7 @@ pub(super) fn trigger_of(node: Option<&Node>) -> Result<(Name, String)> {
     }
 }
 
-/// What ENABLE TRIGGER and DISABLE TRIGGER of ALTER TABLE say.
+/// Reads ENABLE TRIGGER and DISABLE TRIGGER of ALTER TABLE.
 pub(super) fn enabled(kind: AlterTableType, name: &str) -> Option<(WhichTriggers, TriggerMode)> {
     use AlterTableType as T;
     let mode = match kind {

@@ -1,4 +1,4 @@
-//! Type names of definitions.
+//! Resolution of built-in type names in definitions.
 
 use niwaki_catalog::builtin_types;
 use niwaki_types::{ColumnType, TypeOid};
@@ -9,7 +9,7 @@ use crate::error::{Result, SqlError};
 use crate::parse::position_of;
 use crate::types::{array_of, category, encode_typmod, is_absent_type, type_by_name};
 
-/// An integer type that draws its values from a sequence of its own.
+/// Returns the integer type of a serial type, which draws its values from its own sequence.
 pub(super) fn serial_type(type_name: &TypeName) -> Option<TypeOid> {
     match type_name.names.as_slice() {
         [one] => match one.node.as_ref() {
@@ -25,7 +25,7 @@ pub(super) fn serial_type(type_name: &TypeName) -> Option<TypeOid> {
     }
 }
 
-/// The name, with what stands before it.
+/// Returns the parts of a type's name.
 fn parts(type_name: &TypeName) -> Vec<&str> {
     type_name
         .names
@@ -37,21 +37,22 @@ fn parts(type_name: &TypeName) -> Vec<&str> {
         .collect()
 }
 
-/// What a type that no column can have is called, if this is one.
+/// Returns the name of a pseudo-type, which no column can have, if the type is one.
 pub(super) fn pseudo_type(type_name: &TypeName) -> Option<String> {
     let parts = parts(type_name);
     let ([name] | ["pg_catalog", name]) = parts.as_slice() else { return None };
     let array = !type_name.array_bounds.is_empty();
-    // The only arrays of one that there are.
+    // Only these pseudo-types have array types.
     let has_arrays = ["record", "cstring"].contains(name);
     let pseudo = *name == "unknown" || builtin_types().named(name).any(|kind| kind.category == 'P');
     (pseudo && (!array || has_arrays)).then(|| format!("{name}{}", if array { "[]" } else { "" }))
 }
 
-/// The type that a syntax tree names, with its modifier checked.
+/// Returns the built-in type that a syntax tree names, with its modifier checked.
 ///
 /// # Errors
-/// 42704 for an unknown type, 0A000 for one that columns cannot have yet, 22023 for a bad modifier.
+/// 42704 for an unknown type, 0A000 for a type that columns cannot have yet, 22023 for an invalid
+/// modifier.
 pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
     let parts = parts(type_name);
     let at = |e: SqlError| e.with_position(position_of(source, type_name.location));
@@ -100,7 +101,8 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
         "jsonb" => none(TypeOid::JSONB),
         "jsonpath" => none(TypeOid::JSONPATH),
         _ if is_absent_type(name) => Err(SqlError::unsupported(format!("type {name}"))),
-        // All other types that values have, without a modifier of their own; those of category P and X have none to store.
+        // All other storable types, which have no modifier. Types of the categories P and X cannot
+        // be stored.
         _ => match type_by_name(name).filter(|oid| !matches!(category(*oid), 'P' | 'X')) {
             Some(oid) => none(oid),
             None => Err(undefined(&shown)),
@@ -110,7 +112,7 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
     if type_name.array_bounds.is_empty() {
         return Ok(column);
     }
-    // How many dimensions are declared, and how long, means nothing.
+    // The declared number and sizes of dimensions have no effect.
     let array = array_of(column.oid).ok_or_else(|| at(undefined(&format!("{shown}[]"))))?;
     Ok(ColumnType::with_typmod(array, column.typmod))
 }
@@ -126,7 +128,7 @@ fn modifiers(type_name: &TypeName, shown: &str) -> Result<Vec<i32>> {
         .map(|n| match n.node.as_ref() {
             Some(NodeEnum::AConst(c)) => match &c.val {
                 Some(a_const::Val::Ival(i)) => Ok(i.ival),
-                // The parser leaves a zero out.
+                // The parser omits a zero.
                 None if !c.isnull => Ok(0),
                 _ => Err(SqlError::new(
                     "42601",

@@ -1,4 +1,5 @@
-//! Statements on types: CREATE TYPE, ALTER TYPE, DROP TYPE; those on domains are read in `domain`.
+//! Statements on types: CREATE TYPE, ALTER TYPE, DROP TYPE. The module `domain` reads statements on
+//! domains.
 
 use pg_query::protobuf::{self, DropBehavior, ObjectType, TypeName};
 use pg_query::{Node, NodeEnum};
@@ -37,16 +38,16 @@ pub enum TypeStatement {
         label: String,
         /// IF NOT EXISTS
         if_not_exists: bool,
-        /// The label beside which it goes, if that is said, and whether it goes behind that.
+        /// The neighbouring label, if given, and whether the new label goes after it.
         neighbour: Option<(String, bool)>,
     },
     /// ALTER TYPE … RENAME VALUE
     RenameValue {
         /// The type.
         name: Name,
-        /// The label as it is.
+        /// The current label.
         from: String,
-        /// The label as it will be.
+        /// The new label.
         to: String,
     },
     /// CREATE DOMAIN
@@ -55,7 +56,7 @@ pub enum TypeStatement {
     AlterDomain {
         /// The domain.
         name: Name,
-        /// What is done.
+        /// The action.
         action: DomainAction,
     },
     /// ALTER TYPE … RENAME TO, ALTER DOMAIN … RENAME TO
@@ -64,7 +65,7 @@ pub enum TypeStatement {
         name: Name,
         /// Its new name.
         to: String,
-        /// Whether the statement says DOMAIN.
+        /// True if the statement says DOMAIN.
         domain: bool,
     },
     /// ALTER TYPE … OWNER TO, ALTER DOMAIN … OWNER TO
@@ -73,7 +74,7 @@ pub enum TypeStatement {
         name: Name,
         /// The new owner.
         role: String,
-        /// Whether the statement says DOMAIN.
+        /// True if the statement says DOMAIN.
         domain: bool,
     },
     /// ALTER TYPE … SET SCHEMA, ALTER DOMAIN … SET SCHEMA
@@ -82,12 +83,12 @@ pub enum TypeStatement {
         name: Name,
         /// Its new schema.
         schema: String,
-        /// Whether the statement says DOMAIN.
+        /// True if the statement says DOMAIN.
         domain: bool,
     },
     /// DROP TYPE, DROP DOMAIN
     Drop {
-        /// Whether the statement says DOMAIN.
+        /// True if the statement says DOMAIN.
         domain: bool,
         /// Types.
         names: Vec<Name>,
@@ -99,7 +100,7 @@ pub enum TypeStatement {
 }
 
 impl TypeStatement {
-    /// The statement's command tag.
+    /// Returns the command tag.
     pub fn tag(&self) -> &'static str {
         match self {
             Self::CreateEnum { .. } | Self::CreateComposite { .. } => "CREATE TYPE",
@@ -124,26 +125,26 @@ impl TypeStatement {
 pub struct AttributeSpec {
     /// Its name.
     pub name: String,
-    /// Its type, when that is one of PostgreSQL's own.
+    /// Its type, if it is a built-in type.
     pub column_type: ColumnType,
-    /// The user's type that it is of, if it is of one.
+    /// Its type, if it is a user's type.
     pub user_type: Option<UserTypeName>,
-    /// COLLATE, when given.
+    /// COLLATE, if given.
     pub collation: Option<niwaki_catalog::Oid>,
 }
 
-/// A type that a column's definition names, and that is none of PostgreSQL's own.
+/// A type that a definition names and that is no built-in type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserTypeName {
     /// Its name.
     pub name: Name,
-    /// Whether an array of it is meant.
+    /// True if the array type is meant.
     pub array: bool,
-    /// Whether a modifier is given, which users' types do not have.
+    /// True if the type has a modifier, which users' types do not support.
     pub modified: bool,
 }
 
-/// The user's type that a syntax tree names.
+/// Returns the user's type that a syntax tree names.
 pub(super) fn user_type(type_name: &TypeName, source: &str) -> Option<UserTypeName> {
     let plain = !type_name.setof && !type_name.pct_type;
     let name = qualified(&strings(&type_name.names)).ok().filter(|_| plain)?;
@@ -195,7 +196,8 @@ pub(super) fn alter_enum(s: &protobuf::AlterEnumStmt) -> Result<Utility> {
     }))
 }
 
-/// Whether the statement is on a type (false) or a domain (true), and which one; `None` if it is on something else.
+/// Returns the type (false) or domain (true) that the statement is on; `None` if it is on another
+/// object.
 pub(super) fn type_of_statement(kind: i32, object: Option<&Node>) -> Result<Option<(Name, bool)>> {
     let domain = match ObjectType::try_from(kind) {
         Ok(ObjectType::ObjectType) => false,

@@ -1,4 +1,4 @@
-//! Bodies: statements over parameters, analyzed and planned.
+//! Bodies of SQL functions: analyzes and plans their statements over the parameters.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::rewrite::{Values, rewrite};
 use crate::store::TableLock;
 
 impl Analyzer<'_> {
-    /// The statements of a function called with arguments of these types, and the expression that it is, if it is one that may stand
-    /// in the place of a call.
+    /// Returns the planned statements of a function for arguments of these types. The second value
+    /// is the expression to inline in place of a call, if the body is such an expression.
     pub(super) fn function_body(
         &self,
         definition: &FunctionDefinition,
@@ -73,7 +73,7 @@ impl Analyzer<'_> {
             let writes = relations.iter().any(|(_, lock)| *lock != TableLock::AccessShare);
             let changes = relations.iter().any(|(_, lock)| *lock == TableLock::RowExclusive);
             functions.found.borrow_mut().relations.extend(relations);
-            // What does not fit fails when the function is called.
+            // A constant that does not fit fails when the function is called.
             rewrite(&mut query, &mut Values::new(&[]))?;
             let width = columns.len();
             let root = plan_statement(query, &context)?.root;
@@ -96,13 +96,13 @@ impl Analyzer<'_> {
     }
 }
 
-/// Positions in a body say nothing to who calls it.
+/// Removes the position: positions in a body mean nothing to the caller.
 fn without_position(mut error: SqlError) -> SqlError {
     error.position = None;
     error
 }
 
-/// Refuses statements that bodies cannot have.
+/// Refuses statements that bodies cannot contain.
 fn refuse_others(node: &NodeEnum) -> Result<()> {
     match node {
         NodeEnum::SelectStmt(select) if select.into_clause.is_some() => {
@@ -120,7 +120,7 @@ fn refuse_others(node: &NodeEnum) -> Result<()> {
     }
 }
 
-/// The expression that a function is: its only statement selects one value, and reads no rows.
+/// Returns the expression to inline: the only statement selects one value, and reads no rows.
 fn inlined(
     definition: &FunctionDefinition,
     statement: &StatementQuery,
@@ -142,7 +142,7 @@ fn inlined(
     (!nested && keeps_promises(&expr, promised, strict)).then_some(expr)
 }
 
-/// What a query selects that has no rows to read.
+/// Returns the only target of a query without FROM.
 fn only_expression(query: &Query) -> Option<&Expr> {
     let Body::Select(select) = &query.body else { return None };
     let plain = select.from.tree.is_none()
@@ -161,23 +161,23 @@ fn only_expression(query: &Query) -> Option<&Expr> {
     }
 }
 
-/// Puts the one value of a row in the place of its slot.
+/// Replaces the single slot of a row by its value.
 fn put_slot(expr: &mut Expr, value: &Expr) {
     if matches!(expr.kind, ExprKind::Slot { depth: 0, slot: 0 }) {
         let (ty, typmod, domain) = (expr.ty, expr.typmod, expr.domain);
         *expr = Expr { ty, typmod, domain, ..value.clone() };
         return;
     }
-    // Cannot fail: the visit does not.
+    // This cannot fail: the visitor does not.
     let _ = expr.for_each_child_mut(&mut |child| {
         put_slot(child, value);
         Ok(())
     });
 }
 
-/// Puts other functions in the places of their calls.
+/// Inlines other functions at their calls.
 fn inline_inside(expr: &mut Expr, growth: &mut Growth) {
-    // Cannot fail: the visit does not.
+    // This cannot fail: the visitor does not.
     let _ = expr.for_each_child_mut(&mut |child| {
         inline_inside(child, growth);
         Ok(())

@@ -1,4 +1,4 @@
-//! Which function a call means where users have functions of its name.
+//! Overload resolution where users have functions of the call's name.
 
 use std::sync::Arc;
 
@@ -20,29 +20,29 @@ use crate::types::{
     variadic_element,
 };
 
-/// A user's function that a call may mean, and its place in the search path.
+/// A user's function that a call may mean, with its position in the search path.
 pub(in crate::analyze) struct Found {
     function: Arc<FunctionDefinition>,
     place: usize,
 }
 
-/// What a call may mean.
+/// A candidate of a call.
 #[derive(Clone)]
 enum Choice {
     Builtin(&'static Function),
     User(Arc<Fitted>),
 }
 
-/// A user's function with what the arguments of a call are for.
+/// A user's function, with the assignment of a call's arguments to its parameters.
 struct Fitted {
     function: Arc<FunctionDefinition>,
-    /// Types of the parameters, by the call's arguments.
+    /// The parameter type for each argument of the call.
     declared: Vec<TypeOid>,
-    /// Which parameter each argument is for.
+    /// The parameter for each argument.
     places: Vec<usize>,
-    /// The arguments from this one on are the elements of the last parameter.
+    /// From this argument on, the arguments are the elements of the variadic parameter.
     gathers: Option<usize>,
-    /// Another function is as good, so that the call is ambiguous.
+    /// True if another function fits equally well, so that the call is ambiguous.
     doubtful: bool,
 }
 
@@ -56,7 +56,7 @@ impl Candidate for Choice {
     fn result(&self) -> TypeOid {
         match self {
             Self::Builtin(function) => function.result,
-            // What it is the definition says.
+            // The definition determines the result type.
             Self::User(_) => TypeOid::VOID,
         }
     }
@@ -65,16 +65,16 @@ impl Candidate for Choice {
     }
 }
 
-/// The arguments of a call, some with names.
+/// The arguments of a call, some of them named.
 struct Given {
     exprs: Vec<Expr>,
     names: Vec<Option<String>>,
-    /// The call is a FROM item.
+    /// True if the call is a FROM item.
     in_from: bool,
 }
 
 impl Analyzer<'_> {
-    /// The users' functions that a call may mean by its name.
+    /// Returns the users' functions that a call may mean by its name.
     pub(in crate::analyze) fn functions_of_users(
         &self,
         call: &protobuf::FuncCall,
@@ -98,7 +98,7 @@ impl Analyzer<'_> {
                 let function = catalog.function(Oid(number)).cloned();
                 return function.map(|function| Found { function, place: 0 }).into_iter().collect();
             }
-            // Only texts of before there were numbers have names of users' functions.
+            // Only texts stored before numbers existed contain names of users' functions.
             if schema.is_none() && (is_aggregate(name) || !functions_named(name).is_empty()) {
                 return Vec::new();
             }
@@ -120,7 +120,7 @@ impl Analyzer<'_> {
             .collect()
     }
 
-    /// A call whose name is that of functions of users too.
+    /// Analyzes a call whose name is also the name of users' functions.
     pub(in crate::analyze) fn call_among_users(
         &mut self,
         call: &protobuf::FuncCall,
@@ -200,7 +200,8 @@ impl Analyzer<'_> {
         Ok(given)
     }
 
-    /// What a call with these arguments may mean, without what the search path hides.
+    /// Returns the candidates of a call with these arguments, without those that the search path
+    /// hides.
     fn choices(
         &self,
         call: &protobuf::FuncCall,
@@ -249,7 +250,8 @@ impl Analyzer<'_> {
         choices
     }
 
-    /// What a call's arguments are for, if the function can be called with them, as far as their number and names go.
+    /// Assigns a call's arguments to a function's parameters. Returns `None` if their number or
+    /// names do not match.
     fn fitted(
         &self,
         function: &Arc<FunctionDefinition>,
@@ -268,7 +270,7 @@ impl Analyzer<'_> {
         if function.is_variadic() && !as_array && named {
             return None;
         }
-        // With fewer arguments its default may be there for all elements.
+        // With fewer arguments, the variadic parameter's default may replace all elements.
         if let Some(last) = last.filter(|last| function.is_variadic() && !as_array && count > *last)
         {
             let element = kind(last).and_then(variadic_element)?;
@@ -309,7 +311,7 @@ impl Analyzer<'_> {
     fn call_of_user(&mut self, fitted: &Fitted, given: Given, location: i32) -> Result<Expr> {
         let (definition, in_from) = (&fitted.function, given.in_from);
         let types: Vec<TypeOid> = given.exprs.iter().map(|e| e.ty).collect();
-        // Where types only have to be compatible, texts are.
+        // If types only have to be compatible, untyped literals are text.
         let of_one_type = |declared: TypeOid| {
             is_polymorphic(declared) && !matches!(declared, ANY_COMPATIBLE | ANY_COMPATIBLE_ARRAY)
         };
@@ -362,7 +364,7 @@ impl Analyzer<'_> {
         let result = Self::type_of_shape(&shape);
         let collation = Collation::of_all(&complete).as_input();
         let function = self.user_function(definition, kinds, collation, &shape)?;
-        // In FROM a composite value is a row of columns.
+        // In FROM, a composite value is a row of columns.
         let fields: Option<RecordFields> = match &shape {
             ResultShape::Row { fields, names, .. } => {
                 Some(names.iter().cloned().zip(fields.iter().copied()).collect())
@@ -378,7 +380,7 @@ impl Analyzer<'_> {
         Ok(Expr { typmod: result.typmod, domain: result.domain, ..call })
     }
 
-    /// An argument as a parameter's type.
+    /// Converts an argument to a parameter's type.
     fn argument(&mut self, expr: Expr, kind: TypeOid, location: i32) -> Result<Expr> {
         let wanted = self.context.text.types.column_type(kind);
         if wanted.domain.is_some() && expr.domain == wanted.domain {
@@ -394,14 +396,14 @@ impl Analyzer<'_> {
         self.as_domain(converted, wanted.domain)
     }
 
-    /// Notes which user's function a name means.
+    /// Notes the user's function that a name means.
     fn note_function(&self, location: i32, oid: Oid) -> Result<()> {
         self.note_number(location, Number::Name(oid.0))?;
         self.note(location, || Meaning::Function(oid))
     }
 }
 
-/// Where a constant stands in the statement.
+/// Returns the location of a constant in the statement.
 fn place_of(node: &Node, otherwise: i32) -> i32 {
     match &node.node {
         Some(NodeEnum::AConst(constant)) => constant.location,

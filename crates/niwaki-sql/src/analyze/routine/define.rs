@@ -1,4 +1,4 @@
-//! CREATE FUNCTION: what a new function is, and whether its body gives that.
+//! CREATE FUNCTION: builds the definition of a new function, and checks its body.
 
 use niwaki_catalog::{FunctionDefinition, FunctionLanguage, FunctionParameter, Oid, ParameterMode};
 use niwaki_env::stack;
@@ -14,15 +14,15 @@ use crate::expr::FunctionKey;
 use crate::types::{element_of, is_polymorphic};
 use crate::utility::{CreateFunction, ParameterSpec};
 
-/// 42P13
+/// Returns the error `42P13`.
 fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new("42P13", message)
 }
 
-/// What a statement that creates a function in SQL says, without the function's number.
+/// Builds the definition of a new SQL function, without the function's number.
 ///
 /// # Errors
-/// `42P13` for parameters and results that no function can have; those of types and defaults.
+/// `42P13` for impossible parameters and results; the errors of types and defaults.
 pub fn analyze_function(
     spec: &CreateFunction,
     schema: Oid,
@@ -97,10 +97,11 @@ pub fn analyze_function(
     })
 }
 
-/// Whether the body of a function gives what its definition says. Bodies of polymorphic functions are only read.
+/// Checks that the body of a function returns the declared result. Bodies of polymorphic functions
+/// are only parsed.
 ///
 /// # Errors
-/// What is wrong with it.
+/// An error that describes the fault.
 pub fn check_function(definition: &FunctionDefinition, context: &AnalyzeContext<'_>) -> Result<()> {
     stack::whole(|| check_body(definition, context))
 }
@@ -137,7 +138,7 @@ impl Analyzer<'_> {
                 return Err(invalid(message));
             }
             let kind = self.signature_type(&spec.kind).map_err(|error| match error.sqlstate {
-                // The words that PostgreSQL has here.
+                // PostgreSQL words this message without quotes.
                 "42704" => SqlError::new("42704", error.message.replace('"', "")),
                 _ => error,
             })?;
@@ -180,7 +181,7 @@ impl Analyzer<'_> {
         Ok(parameters)
     }
 
-    /// The type that a name means in a signature.
+    /// Resolves a type name in a signature.
     fn signature_type(&self, name: &pg_query::protobuf::TypeName) -> Result<TypeOid> {
         if name.pct_type {
             return Err(SqlError::unsupported("%TYPE in a function's signature"));
@@ -199,7 +200,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// A polymorphic result needs a parameter that tells what it stands for.
+    /// Refuses a polymorphic result without a parameter that determines its type.
     fn check_polymorphic(&self, result: TypeOid, arguments: &[u32]) -> Result<()> {
         use crate::types as t;
         const SIMPLE: [TypeOid; 4] = [t::ANY_ELEMENT, t::ANY_ARRAY, t::ANY_NONARRAY, t::ANY_ENUM];

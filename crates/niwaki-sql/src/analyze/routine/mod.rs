@@ -1,8 +1,9 @@
-//! Functions written in SQL: which of them a call means, and what their bodies mean.
+//! Functions written in SQL: overload resolution, and analysis of their bodies.
 //!
-//! A body is text that gets its meaning where it is called, as in PostgreSQL: by the caller's search path and settings. So it is analyzed and
-//! planned with the statement that calls it, once for each list of argument types; the locks of what it reads are taken with those of
-//! the statement. A body that is one expression stands in the place of its calls (`rewrite`), all others are run (`exec`).
+//! As in PostgreSQL, a body is text that is resolved at the call, by the caller's search path and
+//! settings. So it is analyzed and planned with the calling statement, once for each list of
+//! argument types. The locks of the tables that it reads are taken with the statement's locks. A
+//! body that is one expression is inlined (`rewrite`); all others are executed (`exec`).
 
 mod body;
 mod candidates;
@@ -29,10 +30,10 @@ use crate::store::TableLock;
 pub use define::{analyze_function, check_function};
 pub(super) use parameters::Routine;
 
-/// The functions of users that one statement calls, anywhere.
+/// The users' functions that one statement calls, at any depth.
 #[derive(Debug)]
 pub struct CalledFunctions<'a> {
-    /// How literals in bodies are read: as the session says, whatever a view around the call does.
+    /// Settings for literals in bodies: the session's, whatever settings an enclosing view has.
     text: &'a TextSettings,
     now: i64,
     found: RefCell<Found>,
@@ -50,7 +51,7 @@ impl<'a> CalledFunctions<'a> {
         Self { text: context.text, now: context.now, found: RefCell::default() }
     }
 
-    /// Their bodies, and the relations that these name.
+    /// Returns the bodies, and the relations that these name.
     pub(super) fn take(&self) -> (FunctionBodies, Vec<(Arc<Relation>, TableLock)>) {
         let found = self.found.take();
         (found.bodies, found.relations)
@@ -65,7 +66,7 @@ fn volatility_of(definition: &FunctionDefinition) -> Volatility {
     }
 }
 
-/// The fields of a `record`.
+/// Returns the fields of a `record` result.
 fn fields_of(shape: &ResultShape) -> Option<RecordFields> {
     match shape {
         ResultShape::Row { kind: TypeOid::RECORD, fields, names } => {
@@ -75,7 +76,7 @@ fn fields_of(shape: &ResultShape) -> Option<RecordFields> {
     }
 }
 
-/// The name of the one output parameter of a function.
+/// Returns the name of a function's only output parameter.
 fn column_of(definition: &FunctionDefinition) -> Option<String> {
     let mut outputs = definition.outputs();
     match (outputs.next(), outputs.next()) {
@@ -85,8 +86,8 @@ fn column_of(definition: &FunctionDefinition) -> Option<String> {
 }
 
 impl Analyzer<'_> {
-    /// What calls of a function with arguments of these types need to know of it. Its body is looked at where the statement that
-    /// is analyzed is to be run.
+    /// Returns the properties of a function for calls with arguments of these types. Its body is
+    /// analyzed only if the statement is to be executed.
     fn user_function(
         &mut self,
         definition: &FunctionDefinition,
@@ -113,7 +114,7 @@ impl Analyzer<'_> {
         if let Some(known) = functions.found.borrow().known.get(&key) {
             return Ok(Arc::clone(known));
         }
-        // A call inside of its own body is a call of what is known by then.
+        // A recursive call sees the function without its body.
         let open = Arc::new(head(None));
         functions.found.borrow_mut().known.insert(key.clone(), open);
         let stack_bytes = crate::parse::stack_bytes(&definition.body);

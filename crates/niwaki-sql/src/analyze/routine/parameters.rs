@@ -1,4 +1,4 @@
-//! Names of parameters in bodies.
+//! Names of parameters in function bodies.
 
 use niwaki_catalog::FunctionDefinition;
 use pg_query::protobuf;
@@ -7,11 +7,11 @@ use super::super::{Analyzer, names_of};
 use crate::error::Result;
 use crate::expr::Expr;
 
-/// The function whose body is analyzed.
+/// The function whose body is being analyzed.
 #[derive(Debug)]
 pub(in crate::analyze) struct Routine {
     name: String,
-    /// The names of its parameters, in their order; empty for those without one.
+    /// The names of its parameters, in order; empty for unnamed parameters.
     parameters: Vec<String>,
 }
 
@@ -21,15 +21,15 @@ impl Routine {
         Self { name: definition.name.clone(), parameters }
     }
 
-    /// The number of the parameter that a name means, from 0.
+    /// Returns the number of the parameter that a name means, from 0.
     fn number(&self, name: &str) -> Option<usize> {
         self.parameters.iter().position(|known| !known.is_empty() && known == name)
     }
 }
 
 impl Analyzer<'_> {
-    /// The parameter of the function around, or the field of one, that a name means which is that of no column: `a`, `f.a`, `a.field`,
-    /// `f.a.field`.
+    /// Resolves a name that is no column as a parameter of the enclosing function, or a field of
+    /// one: `a`, `f.a`, `a.field`, `f.a.field`.
     pub(in crate::analyze) fn parameter_named(
         &mut self,
         column: &protobuf::ColumnRef,

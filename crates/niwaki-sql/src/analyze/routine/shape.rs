@@ -1,4 +1,4 @@
-//! What a function gives, and whether its body gives that.
+//! Result shapes of functions: derives them, and converts the results of bodies.
 
 use std::sync::Arc;
 
@@ -14,15 +14,16 @@ use crate::plan::ResultShape;
 use crate::query::{Body, Query};
 use crate::types::{CastContext, is_polymorphic};
 
-/// What a body gives for each row of its last statement.
+/// The result of a body for each row of its last statement.
 pub(super) struct BodyResult {
     pub(super) values: Vec<Expr>,
-    /// The one value is the composite value that the function returns.
+    /// True if the single value is itself the composite value to return.
     pub(super) whole: bool,
 }
 
 impl Analyzer<'_> {
-    /// What a function gives where polymorphic types stand for these; `None` where the arguments do not tell.
+    /// Returns the result shape of a function for these actual types; `None` if the arguments do
+    /// not determine a polymorphic type.
     pub(super) fn shape_of(
         &self,
         definition: &FunctionDefinition,
@@ -62,7 +63,7 @@ impl Analyzer<'_> {
         Ok(Some(ResultShape::Value(self.context.text.types.column_type(returns))))
     }
 
-    /// The type of what a shape is, as it is declared.
+    /// Returns the declared type of a shape.
     pub(super) fn type_of_shape(shape: &ResultShape) -> ColumnType {
         match shape {
             ResultShape::Void => ColumnType::new(TypeOid::VOID),
@@ -71,7 +72,8 @@ impl Analyzer<'_> {
         }
     }
 
-    /// The result over the rows of a body's last statement, which has these columns.
+    /// Returns the result over the rows of a body's last statement. `last` has the statement's
+    /// columns and tag.
     pub(super) fn result_of_body(
         &mut self,
         shape: &ResultShape,
@@ -148,7 +150,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// Makes a row that a body selects, and nothing else, one of the composite type that the function gives.
+    /// Converts the single row that a body selects to the composite type that the function returns.
     pub(super) fn row_of_body(&mut self, query: &mut Query, shape: &ResultShape) -> Result<()> {
         let ResultShape::Row { kind, .. } = shape else { return Ok(()) };
         let (Body::Select(select), [column]) = (&mut query.body, query.columns.as_mut_slice())
@@ -165,7 +167,8 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// A value as what a function gives, converted as an assignment to a column would; `None` where that is not possible.
+    /// Converts a value to a result type with an assignment cast; returns `None` if there is no
+    /// such cast.
     fn as_result(&mut self, value: Expr, wanted: ColumnType) -> Result<Option<Expr>> {
         if wanted.domain.is_some() && value.domain == wanted.domain {
             return Ok(Some(value));

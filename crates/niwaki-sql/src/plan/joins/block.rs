@@ -1,4 +1,4 @@
-//! What may be joined in any order.
+//! Join blocks: sets of units that may be joined in any order.
 
 use niwaki_env::stack;
 
@@ -9,25 +9,25 @@ use crate::expr::{Expr, ExprKind};
 use crate::plan::conditions::{SlotRange, is_volatile, reads_nothing, reads_only};
 use crate::query::{JoinTree, JoinType, reads_slots};
 
-/// Units, and what must hold of their combinations.
+/// A set of units, with the conditions on their combinations.
 #[derive(Clone, Default)]
 pub(super) struct Block {
     pub(super) units: Vec<Unit>,
     pub(super) conditions: Vec<Expr>,
 }
 
-/// Something that is joined as a whole.
+/// An operand of the join search: an item, or a subtree that is joined as a whole.
 #[derive(Clone)]
 pub(super) struct Unit {
     pub(super) source: Source,
-    /// Its slots.
+    /// Slots of the unit.
     pub(super) slots: Vec<SlotRange>,
-    /// Conditions that hold of its rows before they are joined.
+    /// Conditions on the unit's rows that hold before any join.
     pub(super) filters: Vec<Expr>,
     pub(super) link: Link,
 }
 
-/// What a unit is made of.
+/// The content of a unit.
 #[derive(Clone)]
 pub(super) enum Source {
     Leaf(Box<Leaf>),
@@ -44,17 +44,17 @@ pub(super) struct FullJoin {
     pub(super) on: Vec<Expr>,
 }
 
-/// How a unit comes to the others.
+/// The connection of a unit to the other units of its block.
 #[derive(Clone)]
 pub(super) enum Link {
-    /// Any way round.
+    /// An inner join, in any order.
     Inner,
-    /// On the right of a left, semi or anti join, with its ON condition.
+    /// The right side of a left, semi or anti join, with its ON condition.
     Outer(JoinType, Vec<Expr>),
 }
 
 impl Block {
-    /// The block of a tree of joins; takes the items out of `leaves`.
+    /// Builds the block of a join tree; takes the items out of `leaves`.
     pub(super) fn of(tree: JoinTree, leaves: &mut [Option<Leaf>]) -> Result<Self> {
         let mut block = Self::default();
         block.add(tree, leaves)?;
@@ -100,7 +100,7 @@ impl Block {
         Ok(())
     }
 
-    /// Adds the right side of a join that keeps its left side's rows.
+    /// Adds the right side of a left, semi or anti join.
     fn link(&mut self, kind: JoinType, mut right: Self, on: Vec<Expr>) {
         let slots = right.slots();
         let inside = |slot: usize| slots.iter().any(|range| range.contains(slot));
@@ -119,7 +119,7 @@ impl Block {
             }
         }
         if kind == JoinType::Semi && right.matches_once(&link) {
-            // A join gives no row twice then, and may be made in any order.
+            // The join returns no row twice, so it may be an inner join, in any order.
             self.units.extend(right.units);
             self.conditions.extend(right.conditions);
             self.conditions.extend(link);
@@ -141,7 +141,7 @@ impl Block {
         self.units.push(unit);
     }
 
-    /// Whether conditions fix the whole key of a unique index of the block's only table.
+    /// Returns whether conditions fix the whole key of a unique index of the block's only table.
     fn matches_once(&self, conditions: &[Expr]) -> bool {
         let [Unit { source: Source::Leaf(leaf), link: Link::Inner, .. }] = self.units.as_slice()
         else {
@@ -167,9 +167,9 @@ impl Block {
         })
     }
 
-    /// The same rows from no more units than a search can have: where there are more, as many as
-    /// there is room for become one, which is joined as a whole. Those stand together that
-    /// conditions connect.
+    /// Reduces the block to the number of units that a search can have, with the same rows. If
+    /// there are more, groups of units become one unit, which is joined as a whole. Units that
+    /// conditions connect stay together.
     pub(super) fn divided(self) -> Self {
         if self.units.len() <= UNITS_MAX {
             return self;
@@ -189,8 +189,8 @@ impl Block {
         divided
     }
 
-    /// Its units by number: each behind those that it reads, and behind one that a condition
-    /// connects it with, as far as there is such a one.
+    /// Returns the numbers of the units in an order for dividing them. Each unit follows the units
+    /// that it reads. If possible, it also follows a unit that a condition connects it with.
     fn connected_order(&self) -> Vec<usize> {
         let count = self.units.len();
         let unit_of = |slot: usize| self.units.iter().position(|unit| unit.has(slot));
@@ -216,11 +216,11 @@ impl Block {
         }
         let (mut taken, mut near) = (vec![false; count], vec![false; count]);
         let mut order = Vec::with_capacity(count);
-        // Ends: each turn takes one.
+        // Ends: each turn takes one unit.
         while order.len() < count {
             let ready =
                 |unit: &usize| !taken[*unit] && needs[*unit].iter().all(|other| taken[*other]);
-            // What reads others is joined with these.
+            // A unit that reads other units is joined with them.
             let next = (0..count)
                 .filter(ready)
                 .find(|unit| near[*unit] || !needs[*unit].is_empty())
@@ -238,12 +238,12 @@ impl Block {
         order
     }
 
-    /// All slots of its units.
+    /// Returns all slots of the block's units.
     pub(super) fn slots(&self) -> Vec<SlotRange> {
         self.units.iter().flat_map(|unit| unit.slots.iter().copied()).collect()
     }
 
-    /// Slots that anything inside reads, its own or others.
+    /// Visits the slots that any part of the block reads, its own or others.
     fn reads(&self, visit: &mut dyn FnMut(usize)) {
         self.conditions.iter().for_each(|expr| reads_slots(expr, visit));
         for unit in &self.units {
@@ -260,7 +260,7 @@ impl Unit {
         Self { source, slots, filters: Vec::new(), link: Link::Inner }
     }
 
-    /// Slots that its source reads, its own or others.
+    /// Visits the slots that the unit's source and filters read, its own or others.
     pub(super) fn reads(&self, visit: &mut dyn FnMut(usize)) {
         self.filters.iter().for_each(|expr| reads_slots(expr, visit));
         match &self.source {
@@ -274,17 +274,17 @@ impl Unit {
         }
     }
 
-    /// Whether a slot is one of its own.
+    /// Returns whether the slot belongs to the unit.
     pub(super) fn has(&self, slot: usize) -> bool {
         self.slots.iter().any(|range| range.contains(slot))
     }
 
-    /// Whether it is a stored table.
+    /// Returns whether the unit is a stored table.
     pub(super) fn is_table(&self) -> bool {
         matches!(&self.source, Source::Leaf(leaf) if matches!(leaf.kind, LeafKind::Table { .. }))
     }
 
-    /// Whether it is a system relation, whose rows are computed.
+    /// Returns whether the unit is a system relation, whose rows are computed.
     pub(super) fn is_virtual(&self) -> bool {
         let is_virtual = |kind: &LeafKind| {
             matches!(kind, LeafKind::Other(crate::plan::PlanNode::Virtual { .. }))
@@ -307,7 +307,7 @@ mod tests {
             let (kind, reads) = (LeafKind::Other(PlanNode::Result), Vec::new());
             Unit::inner(Source::Leaf(Box::new(Leaf { kind, slots, reads })), vec![slots])
         };
-        // Many tables, each of which a condition connects with the last one alone.
+        // Many tables. A condition connects each of them with the last table only.
         let last = 3 * UNITS_MAX;
         let read = |slot| Expr::slot(slot, ColumnType::new(TypeOid::BOOL));
         let connecting =
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(block.connected_order()[..3], [0, last, 1]);
         let mut divided = block.divided();
         assert_eq!((divided.slots().len(), divided.conditions.len()), (last + 1, last));
-        // Each part of it has the table that joins them.
+        // Each part has the table that joins its units.
         while let Some(Unit { source: Source::Block(inner), .. }) = divided.units.first() {
             assert!(divided.units.len() <= UNITS_MAX);
             divided = Block::clone(inner);

@@ -1,4 +1,4 @@
-//! Paths of single units, and plans out of paths.
+//! Base paths of single units, with the conversion of paths to plans.
 
 use std::cmp::Reverse;
 use std::rc::Rc;
@@ -21,14 +21,14 @@ use crate::plan::virtual_key::virtual_key;
 use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode, SortKey, WorkingPlan};
 use crate::query::{JoinType, reads_slots};
 
-/// Most sets of units that a table is probed with.
+/// Most sets of other units for which probing paths of a table are planned.
 const PROBES_MAX: usize = 12;
-/// Most blocks of a query that are planned for values of what is around them. They nest: without a
-/// bound, each level would take twice what the level inside it takes.
+/// Most blocks of a query that are planned a second time, for values of the units around them. They
+/// nest: without a bound, each level would take twice the time of the level inside it.
 const PROBED_BLOCKS_MAX: usize = 64;
 
 impl Joins<'_> {
-    /// The plan of a unit that nothing is joined with. What it reads of others is there.
+    /// Plans a unit without a join. The values that the unit reads of other units are available.
     pub(super) fn alone(
         &self,
         unit: &Unit,
@@ -51,7 +51,8 @@ impl Joins<'_> {
         }
     }
 
-    /// The plan of an item, and how many keys of the wanted order hold.
+    /// Plans an item. Returns the plan, and the number of leading keys of the wanted order that
+    /// hold.
     fn leaf(&self, leaf: &Leaf, filters: Vec<Expr>, scan: &Scan<'_>) -> (PlanNode, usize) {
         match &leaf.kind {
             LeafKind::Table { relation, name } => {
@@ -82,7 +83,7 @@ impl Joins<'_> {
         }
     }
 
-    /// A full join, by hash.
+    /// Plans a full join, by hash.
     fn full(&self, full: &FullJoin, filters: &[Expr]) -> Result<Finished> {
         let mut sides = [self.best(&full.left, &[], None)?, self.best(&full.right, &[], None)?];
         let mut slots = [full.left.slots(), full.right.slots()];
@@ -147,18 +148,18 @@ impl Joins<'_> {
     }
 }
 
-/// How a leaf is to be scanned.
+/// Requirements for the scan of a leaf.
 struct Scan<'a> {
     order: &'a [SortKey],
     limit: Option<f64>,
     available: &'a dyn Fn(usize) -> bool,
-    /// Only paths in the order count.
+    /// True if only paths in the order count.
     forced: bool,
-    /// How often the scan is repeated.
+    /// Number of repetitions of the scan.
     loops: f64,
 }
 
-/// The path of something that is planned.
+/// Wraps a finished plan as a path.
 fn ready(finished: &Finished) -> Path {
     let Estimate { startup, total, rows, width } = finished.estimate;
     Path {
@@ -173,12 +174,12 @@ fn ready(finished: &Finished) -> Path {
     }
 }
 
-/// The order in which a join by merging wants an expression.
+/// Returns the sort key that a merge join needs for an expression.
 pub(super) fn ascending(expr: &Expr) -> SortKey {
     SortKey { expr: expr.clone(), descending: false, nulls_first: false }
 }
 
-/// Puts conditions on top of a step, into it if it has a place for them.
+/// Adds conditions to a step: in its filter if it has a free one, otherwise above it.
 fn filtered(mut node: PlanNode, conditions: Vec<Expr>) -> PlanNode {
     let Some(condition) = conjunction(conditions) else { return node };
     match &mut node {
@@ -202,14 +203,14 @@ impl Search<'_, '_> {
         Estimate { startup: path.startup, total: path.total, rows: path.rows, width: path.width }
     }
 
-    /// The paths of a unit by itself, and its rows.
+    /// Returns the paths of a unit by itself, and its number of rows.
     pub(super) fn unit_paths(&self, number: usize, order: &[SortKey]) -> Result<(Paths, f64)> {
         let unit = &self.units[number];
         let needs = self.lateral[number];
         let mut paths = Paths::default();
         let finished = self.joins.alone(unit, &[], None)?;
         let rows = match &unit.source {
-            // Their own estimates know nothing of the conditions on top of them.
+            // The estimates of these items ignore the conditions on top of them.
             Source::Leaf(leaf) if matches!(leaf.kind, LeafKind::Other(_)) => {
                 finished.estimate.rows * self.joins.tables.all(unit.filters.iter())
             }
@@ -223,7 +224,8 @@ impl Search<'_, '_> {
         }
         let own = |key: &SortKey| reads_ranges(&key.expr, &unit.slots);
         let mut orders: Vec<Vec<SortKey>> = Vec::new();
-        // The first keys, if the others are of other units: then only rows that are equal in these are to be sorted.
+        // Use the leading keys if the remaining ones belong to other units. Then only rows that are
+        // equal in the leading keys must be sorted.
         let first = order.iter().take_while(|key| own(key)).count();
         if first > 0 && matches!(unit.link, Link::Inner) {
             orders.push(order[..first].to_vec());
@@ -251,9 +253,11 @@ impl Search<'_, '_> {
         Ok((paths, rows))
     }
 
-    /// The orders of a table's rows in which they could be merged with others: by columns that are to be equal to
-    /// something of theirs, each alone and as far as an index has them one behind the other. The long orders come
-    /// first: who has one needs no shorter one.
+    /// Returns the orders of a table's rows that a merge join can use.
+    ///
+    /// They consist of columns that conditions equate with other units: each column alone, and
+    /// leading index columns together. The long orders come first: a path with a long order needs
+    /// no shorter one.
     fn merge_orders(&self, number: usize, relation: &Relation) -> Vec<Vec<SortKey>> {
         let own: Set = 1 << number;
         let mut keys: Vec<(usize, &Expr)> = Vec::new();
@@ -292,7 +296,8 @@ impl Search<'_, '_> {
         orders
     }
 
-    /// The paths of a unit that take values of other units: `rows` are those of each unit.
+    /// Returns the paths of a unit that take values of other units. `rows` has the number of rows
+    /// of each unit.
     pub(super) fn probing_paths(&self, number: usize, rows: &[f64]) -> Result<Vec<Path>> {
         let unit = &self.units[number];
         let own: Set = 1 << number;
@@ -300,7 +305,7 @@ impl Search<'_, '_> {
             Link::Inner => None,
             Link::Outer(..) => Some(number),
         };
-        // A semi join's rows may be made unique and probe the other tables.
+        // A semi join's rows may be made unique, and then probe the other tables.
         let is_semi = |unit: usize| matches!(self.units[unit].link, Link::Outer(JoinType::Semi, _));
         let candidates: Vec<usize> = (0..self.conditions.len())
             .filter(|condition| {
@@ -327,7 +332,7 @@ impl Search<'_, '_> {
                 }
             }
             Source::Block(block) if owner.is_some() && !candidates.is_empty() => {
-                // It is planned by itself, too, and so are those inside it.
+                // The block is also planned by itself, and so are the blocks inside it.
                 let probed = self.joins.probed.get();
                 if probed >= PROBED_BLOCKS_MAX {
                     return Ok(found);
@@ -347,7 +352,8 @@ impl Search<'_, '_> {
         Ok(found)
     }
 
-    /// The sets of other units that conditions connect a unit with, each by itself and two together.
+    /// Returns the sets of other units that conditions connect with a unit: each set alone, and the
+    /// unions of two.
     fn probing_sets(&self, candidates: &[usize], own: Set) -> Vec<Set> {
         let mut sets: Vec<Set> = Vec::new();
         let mut add = |set: Set| {
@@ -364,7 +370,8 @@ impl Search<'_, '_> {
         sets
     }
 
-    /// A scan of a table, or of a system relation, with values of other units, if it uses them.
+    /// Plans a scan of a table, or of a system relation, with values of other units. Returns `None`
+    /// if the scan does not use them.
     fn probe(
         &self,
         leaf: &Leaf,
@@ -392,7 +399,7 @@ impl Search<'_, '_> {
                 let is_left = |c: &usize| left.iter().any(|e| e.same(&self.conditions[*c].expr));
                 !matches!(plan.path, ScanPath::Sequential) && !with.iter().all(is_left)
             }
-            // Other units' values say which partitions, or where in each.
+            // The other units' values select partitions, or rows in each partition.
             PlanNode::Append(append) => append.uses_values(&|scan| {
                 let mut left = Vec::new();
                 if let Some(filter) = scan.filter.clone() {
@@ -415,10 +422,10 @@ impl Search<'_, '_> {
         Some(Path { needs, enforced: with.into(), ..ready(&finished) })
     }
 
-    /// The steps of a path.
+    /// Builds the plan steps of a path.
     pub(super) fn node(&self, path: &Path) -> PlanNode {
         match &path.shape {
-            // Paths that are kept say what they do.
+            // Kept paths always have a shape.
             Shape::Undecided => PlanNode::Result,
             Shape::Ready(node) => PlanNode::clone(node),
             Shape::Join(join) => self.join_node(join, path),

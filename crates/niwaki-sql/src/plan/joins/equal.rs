@@ -1,20 +1,21 @@
-//! Columns that are equal to one another: `a = b AND b = c` says that `a = c`, by which `a` and `c` may be joined first.
+//! Derived equalities: `a = b AND b = c` implies `a = c`, so `a` and `c` may be joined first.
 
 use super::block::{Link, Unit};
 use super::search::{Condition, Search};
 use crate::expr::{Expr, ExprKind};
 
-/// Most columns of a class whose pairs are all looked at.
+/// Most columns of an equality class. Larger classes get no derived equalities, because their pairs
+/// are too many.
 const COLUMNS_MAX: usize = 8;
 
-/// Columns that conditions make equal to one another.
+/// An equality class: columns that conditions make equal to one another.
 struct Class {
     columns: Vec<Expr>,
-    /// One of the conditions: the others are the same but for their columns.
+    /// One condition of the class. The others differ from it only in their columns.
     condition: Expr,
 }
 
-/// The slots of an equality of two columns of one type.
+/// Returns the two columns if the condition equates two columns of one type.
 fn columns_of(condition: &Expr) -> Option<(&Expr, &Expr)> {
     let ExprKind::Call { function, arguments } = &condition.kind else { return None };
     let [left, right] = arguments.as_slice() else { return None };
@@ -23,7 +24,7 @@ fn columns_of(condition: &Expr) -> Option<(&Expr, &Expr)> {
         .then_some((left, right))
 }
 
-/// Whether two conditions compare alike.
+/// Returns whether two conditions use the same operator over the same types.
 fn compare_alike(a: &Expr, b: &Expr) -> bool {
     match (&a.kind, &b.kind) {
         (
@@ -41,8 +42,11 @@ fn is_of(unit: &Unit, column: &Expr) -> bool {
 }
 
 impl Search<'_, '_> {
-    /// Adds the equalities that follow from others, between columns of units that are joined by nothing but conditions. Of those of
-    /// one class a join needs one only: on each of its sides all columns of the class are equal already.
+    /// Adds the equalities that follow from others. They are between columns of units in inner
+    /// joins.
+    ///
+    /// A join needs only one equality of a class: on each of its sides, all columns of the class
+    /// are already equal.
     pub(super) fn close_equalities(&mut self) {
         let mut classes: Vec<Class> = Vec::new();
         for number in 0..self.conditions.len() {
@@ -83,7 +87,7 @@ impl Search<'_, '_> {
         of.is_some_and(|unit| matches!(unit.link, Link::Inner))
     }
 
-    /// Marks the conditions of a class, and adds those that are missing.
+    /// Marks the conditions of a class, and adds the missing ones.
     fn close(&mut self, number: usize, class: &Class) {
         let pair = |condition: &Condition, a: &Expr, b: &Expr| {
             columns_of(&condition.expr).is_some_and(|(left, right)| {
@@ -111,7 +115,8 @@ impl Search<'_, '_> {
                 }
                 let units = self.units_of(&expr);
                 match self.units.iter_mut().find(|unit| is_of(unit, a) && is_of(unit, b)) {
-                    // Both are columns of one table: else a join by one of them would not say it of the other.
+                    // Both columns belong to one table. A join by one of them would not check the
+                    // other, so the equality becomes a filter.
                     Some(unit) => unit.filters.push(expr),
                     None => {
                         let class = Some(number);

@@ -1,4 +1,4 @@
-//! The methods of joining two sets of units.
+//! Join methods: nested loop, hash join and merge join of two sets of units.
 
 use std::rc::Rc;
 
@@ -12,29 +12,30 @@ use crate::expr::Expr;
 use crate::plan::conditions::SlotRange;
 use crate::plan::{JoinKind, SortKey, cost};
 
-/// Two sets that are joined, one of them as the outer side.
+/// Two sets of units to join, with one of them as the outer side.
 pub(super) struct Pair<'p, 's, 'j> {
     search: &'p Search<'s, 'j>,
     kind: JoinKind,
     outer: Set,
     inner: Set,
-    /// Conditions of the join, by number, and those that hold above it.
+    /// Numbers of the join's conditions. `above` has the conditions that a filter above the join
+    /// checks.
     on: &'p [usize],
     above: &'p [usize],
-    /// Rows of the join, and the share of outer rows that have a match.
+    /// Number of rows of the join. `matched` is the share of outer rows that have a match.
     rows: f64,
     matched: f64,
-    /// Those of `on` that are equalities between the sides, of types that hash alike.
+    /// Those conditions of `on` that equate the two sides, with types that hash alike.
     equalities: Vec<usize>,
-    /// The share of the inner rows that have the same keys.
+    /// The share of the inner rows that an average key selects.
     share: f64,
     outer_slots: Rc<[SlotRange]>,
     inner_slots: Rc<[SlotRange]>,
-    /// What the rows of both can be merged with others by.
+    /// Expressions of both sides by which the result can be merge-joined with other units.
     merged_by: Vec<&'p Expr>,
 }
 
-/// What a method does with which conditions.
+/// The use of each condition in a join method.
 struct Method {
     hash: Vec<usize>,
     merge: Vec<usize>,
@@ -79,7 +80,7 @@ impl<'p, 's, 'j> Pair<'p, 's, 'j> {
         }
     }
 
-    /// Every way to join two paths.
+    /// Adds every join of two paths to `out`.
     pub(super) fn join(&self, first: &Path, second: &Path, out: &mut Paths) {
         if first.needs & self.inner != 0 || !first.enforced.is_empty() {
             return;
@@ -141,7 +142,8 @@ impl<'p, 's, 'j> Pair<'p, 's, 'j> {
         let condition = self.without(&keys);
         let settings = &self.search.joins.settings;
         let pairing = self.pairing(&condition);
-        // Rows whose keys are equal are met, whatever the rest of the condition then says of them.
+        // A merge join forms all pairs with equal keys, even those that the remaining condition
+        // rejects.
         let shares = keys.iter().map(|number| &self.search.conditions[*number].expr);
         let share = if condition.is_empty() { 0.0 } else { self.search.joins.tables.all(shares) };
         let costs = merge_join(first, second, keys.len() as f64, share, sorts, &pairing, settings);
@@ -151,7 +153,7 @@ impl<'p, 's, 'j> Pair<'p, 's, 'j> {
         self.add(first, second, costs, method, order, out);
     }
 
-    /// Adds the path if none that is there is as good.
+    /// Adds the path unless an existing path is at least as good.
     fn add(
         &self,
         first: &Path,
@@ -192,7 +194,7 @@ impl<'p, 's, 'j> Pair<'p, 's, 'j> {
         out.add(Path { shape, ..path });
     }
 
-    /// The keys of an order, from the first, that a merge join above or the query above has a use for.
+    /// Returns the leading keys of an order that a merge join above, or the query, can use.
     fn useful(&self, order: Rc<[SortKey]>) -> Rc<[SortKey]> {
         let merges = |key: &&SortKey| {
             let key = *key;
@@ -223,8 +225,9 @@ impl<'p, 's, 'j> Pair<'p, 's, 'j> {
         sides_of(expr, &|expr| search.units_of(expr), self.outer, self.inner)
     }
 
-    /// The lists of equalities by which the sides can be merged: all of them, those first that a side's order begins
-    /// with; and those alone that the outer side's order begins with.
+    /// Returns the lists of equalities by which the sides can be merged. Two lists have all
+    /// equalities, and begin with the keys that one side is sorted by. A third list has only the
+    /// keys that the outer side is sorted by.
     fn merge_keys(&self, outer: &[SortKey], inner: &[SortKey]) -> Vec<Vec<usize>> {
         if self.equalities.len() == 1 {
             return vec![self.equalities.clone()];
@@ -244,7 +247,7 @@ impl<'p, 's, 'j> Pair<'p, 's, 'j> {
         lists
     }
 
-    /// The equalities whose sides an order begins with, in that order.
+    /// Returns the equalities whose sides are the leading keys of an order, in that order.
     fn ordered_keys(&self, order: &[SortKey], is_outer: bool) -> Vec<usize> {
         let mut ordered = Vec::new();
         for key in order {

@@ -1,20 +1,25 @@
-//! Joins: in which order FROM's items are put together, and by which method.
+//! Join planning: chooses the order and the methods of the joins in FROM.
 //!
-//! **Blocks.** The tree of joins becomes blocks ([`block`]). A block is a set of *units* that may be joined in any
-//! order, with conditions that hold as soon as the units they read are there. A unit that stands on the right of a
-//! left, semi or anti join is *linked*: it comes in alone, with its join's kind and ON condition, once the units
-//! that ON reads are there. If it is made of several items it is a block of its own. So is each side of a full join.
-//! All of these joins keep or multiply rows of their left side one by one, each by itself, and so commute with one
-//! another and with conditions that do not read what they bring in.
+//! **Blocks.** The tree of joins becomes blocks ([`block`]). A block is a set of *units* that may
+//! be joined in any order, with conditions. A condition is checked as soon as the units that it
+//! reads are joined.
 //!
-//! **Search.** Up to ten units are joined by dynamic programming over the sets of units that conditions connect,
-//! more of them greedily, the smallest result first ([`search`]). For each set the paths are kept that nothing beats
-//! in total cost, cost before the first row, order and what they need from outside ([`path`]). Of their order that
-//! part is kept which a merge join with what is outside of the set, or the query above, has a use
-//! for. Of more units than a set has room for, those that conditions connect become one unit first.
+//! A unit on the right of a left, semi or anti join is *linked*. It is joined alone, with its
+//! join's kind and ON condition, after the units that ON reads. If it consists of several items, it
+//! is a block of its own. So is each side of a full join. Each of these joins keeps or multiplies
+//! the rows of its left side one by one. So they commute with one another, and with conditions that
+//! do not read the joined unit.
 //!
-//! **Need.** A path may need rows of other units: an index is probed with their values, a LATERAL item reads them. It
-//! stands on the inner side of a nested loop then.
+//! **Search.** Up to ten units are joined by dynamic programming over the sets of units that
+//! conditions connect. More units are joined greedily, the smallest result first ([`search`]).
+//!
+//! For each set the search keeps the paths that no other path beats. It compares total cost, cost
+//! before the first row, order and required outside units ([`path`]). Of a path's order, it keeps
+//! only the part that a later merge join or the query above can use. If a block has more units than
+//! a set can hold, connected units are first combined into one unit.
+//!
+//! **Need.** A path may need rows of other units: an index is probed with their values, or a
+//! LATERAL item reads them. Such a path is always the inner side of a nested loop.
 
 mod block;
 mod build;
@@ -45,11 +50,11 @@ use rows::Tables;
 pub(super) struct Leaf {
     pub(super) kind: LeafKind,
     pub(super) slots: SlotRange,
-    /// Slots of the same row that it reads: LATERAL.
+    /// Slots of the same row that the item reads (LATERAL).
     pub(super) reads: Vec<usize>,
 }
 
-/// What an item is to the planner.
+/// The kind of a FROM item, for the planner.
 #[derive(Clone)]
 #[expect(clippy::large_enum_variant, reason = "few, and short-lived")]
 pub(super) enum LeafKind {
@@ -57,27 +62,28 @@ pub(super) enum LeafKind {
         relation: Arc<Relation>,
         name: String,
     },
-    /// Anything that is planned already; conditions are put on top of it.
+    /// An item that is already planned. Conditions are added on top of it.
     Other(PlanNode),
 }
 
-/// What the query above wants of the rows.
+/// Requirements of the query above FROM.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
-    /// Slots that anything reads.
+    /// Slots that the plan reads.
     pub(super) used: &'a [bool],
-    /// Those that something reads besides the conditions, where these are of one table alone.
+    /// Slots read by something besides the conditions. Known only if FROM is a single table.
     pub(super) above: Option<&'a [bool]>,
-    /// The order, empty for none.
+    /// The wanted order; empty if there is none.
     pub(super) order: &'a [SortKey],
-    /// How many of them, once they are in order.
+    /// Number of rows that the query reads once they are in order.
     pub(super) limit: Option<f64>,
 }
 
-/// Plans FROM under the conditions of WHERE. Returns the plan, and how many keys of the wanted order, from the first, hold.
+/// Plans FROM under the conditions of WHERE. Returns the plan, and the number of leading keys of
+/// the wanted order that hold.
 ///
 /// # Errors
-/// `0A000` for joins that there is no method for; what `interrupts` fails with.
+/// `0A000` for joins without a join method; every error of `interrupts`.
 pub(super) fn plan_joins(
     tree: JoinTree,
     mut leaves: Vec<Option<Leaf>>,
@@ -88,7 +94,7 @@ pub(super) fn plan_joins(
 ) -> Result<(PlanNode, usize)> {
     let tables = Tables::of(&leaves, settings.now);
     let mut block = block::Block::of(tree, &mut leaves)?;
-    // Conditions that read nothing of the row are asked once.
+    // A condition that reads no column of the row is evaluated once.
     let (mut gates, mut rest) = (Vec::new(), Vec::new());
     for condition in conditions {
         if matches!(condition.kind, ExprKind::Const(Datum::Bool(true))) {
@@ -108,22 +114,22 @@ pub(super) fn plan_joins(
     Ok((node, best.ordered))
 }
 
-/// What the search for joins of one query level knows.
+/// Common data of the join search of one query level.
 struct Joins<'a> {
     settings: PlannerSettings,
-    /// Asked between two pairs of sets.
+    /// Interrupt check, called between two pairs of sets.
     interrupts: &'a dyn Fn() -> Result<()>,
     tables: Tables,
     used: &'a [bool],
     above: Option<&'a [bool]>,
-    /// How many blocks have been planned for values of what is around them.
+    /// Number of blocks that were planned for values of the units around them.
     probed: Cell<usize>,
 }
 
-/// A block that is planned.
+/// A planned block.
 struct Finished {
     node: PlanNode,
     estimate: Estimate,
-    /// How many keys of the wanted order, from the first, its rows are in the order of.
+    /// Number of leading keys of the wanted order that hold for the rows.
     ordered: usize,
 }

@@ -1,4 +1,4 @@
-//! Ways to the rows of a set of units, and what they cost.
+//! Paths: alternative plans of a set of units, with their costs.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,34 +9,35 @@ use crate::plan::conditions::SlotRange;
 use crate::plan::scan::DISABLED_COST;
 use crate::plan::{JoinKind, PlanNode, SortKey, cost};
 
-/// How much worse a path may be in total before another one is clearly better.
+/// Cost factor below which two paths count as equally expensive, as in PostgreSQL's fuzzy
+/// comparison.
 const CLEARLY: f64 = 1.01;
-/// Bytes that a kept row takes besides its values.
+/// Overhead of a kept row, in bytes, besides its values.
 const KEPT_ROW_BYTES: f64 = 24.0;
 pub(super) const PAGE_BYTES: f64 = 8_192.0;
 
-/// A way to some rows.
+/// One plan alternative for the rows of a set of units.
 #[derive(Clone)]
 pub(super) struct Path {
     pub(super) shape: Shape,
     pub(super) rows: f64,
     /// Bytes of a row's values.
     pub(super) width: f64,
-    /// What is spent before the first row, and in all.
+    /// Cost before the first row. `total` is the whole cost.
     pub(super) startup: f64,
     pub(super) total: f64,
-    /// Units whose rows it reads, though they are not part of it.
+    /// Units outside the path whose rows the path reads.
     pub(super) needs: Set,
-    /// Join conditions that its rows satisfy already, by number: those with units that it needs.
+    /// Numbers of the join conditions that the rows already satisfy: those with needed units.
     pub(super) enforced: Rc<[usize]>,
-    /// The order of its rows, as far as it is known.
+    /// The known order of the rows.
     pub(super) order: Rc<[SortKey]>,
 }
 
-/// What a path does.
+/// The steps of a path.
 #[derive(Clone)]
 pub(super) enum Shape {
-    /// Not said yet: only its costs are.
+    /// Not built yet: only the costs are known.
     Undecided,
     Ready(Arc<PlanNode>),
     Join(Rc<JoinShape>),
@@ -49,42 +50,44 @@ pub(super) struct JoinShape {
     pub(super) inner: Path,
     pub(super) outer_slots: Rc<[SlotRange]>,
     pub(super) inner_slots: Rc<[SlotRange]>,
-    /// The inner side runs anew for each row of the outer side.
+    /// True if the inner side runs anew for each outer row.
     pub(super) depends: bool,
-    /// Conditions, by number: equalities that are hashed, others of the join, and those that hold above it.
+    /// Numbers of the equalities that are hashed. `condition` has other conditions of the join;
+    /// `above` has those checked above it.
     pub(super) hash: Vec<usize>,
-    /// Equalities by which sorted sides are merged, and whether each side is sorted for it.
+    /// Equalities by which the sorted sides are merged. `sorts` says which side needs a sort for
+    /// it.
     pub(super) merge: Vec<usize>,
     pub(super) sorts: (bool, bool),
     pub(super) condition: Vec<usize>,
     pub(super) above: Vec<usize>,
 }
 
-/// What joins two paths, for costing.
+/// Cost parameters of a join of two paths.
 #[derive(Clone, Copy)]
 pub(super) struct Pairing {
     pub(super) kind: JoinKind,
-    /// Rows that the join gives.
+    /// Number of rows that the join returns.
     pub(super) rows: f64,
     /// Share of the outer rows that have a match.
     pub(super) matched: f64,
-    /// Cost of judging the join's other conditions once.
+    /// Cost of evaluating the join's remaining conditions once.
     pub(super) judge: f64,
 }
 
-/// The cheapest paths of a set: none is as good as another in every respect.
+/// The cheapest paths of a set. Each is better than every other path in some respect.
 #[derive(Clone, Default)]
 pub(super) struct Paths {
     pub(super) list: Vec<Path>,
 }
 
 impl Paths {
-    /// Whether no path is there that is as good.
+    /// Returns whether no existing path is as good.
     pub(super) fn wants(&self, path: &Path) -> bool {
         !self.list.iter().any(|other| beats(other, path))
     }
 
-    /// Adds a path if it is wanted; removes those that it beats.
+    /// Adds a path if no existing one is as good. Removes the paths that the new one beats.
     pub(super) fn add(&mut self, path: Path) {
         if !self.wants(&path) {
             return;
@@ -94,7 +97,7 @@ impl Paths {
     }
 }
 
-/// Whether `a` is as good as `b` in every respect.
+/// Returns whether `a` is as good as `b` in every respect.
 fn beats(a: &Path, b: &Path) -> bool {
     a.total <= b.total * CLEARLY
         && a.startup <= b.startup * CLEARLY
@@ -103,23 +106,23 @@ fn beats(a: &Path, b: &Path) -> bool {
         && (a.needs == b.needs || a.rows <= b.rows)
 }
 
-/// Whether rows in the order `has` are in the order `wanted`.
+/// Returns whether rows in the order `has` are in the order `wanted`.
 pub(super) fn has_order(has: &[SortKey], wanted: &[SortKey]) -> bool {
     common_order(has, wanted) == wanted.len()
 }
 
-/// How many of the keys `wanted`, from the first, rows in the order `has` are in the order of.
+/// Returns the number of leading keys of `wanted` by which rows in the order `has` are sorted.
 pub(super) fn common_order(has: &[SortKey], wanted: &[SortKey]) -> usize {
     let pairs = has.iter().zip(wanted);
     pairs.take_while(|(has, wanted)| has.same(wanted)).count()
 }
 
-/// Rows that are scanned again and again of a path's rows that are kept.
+/// Returns the cost of reading the kept rows of a path once more.
 fn rescan(path: &Path, costs: &CostSettings) -> f64 {
     path.rows * costs.cpu_operator_cost
 }
 
-/// A nested loop: startup and total cost.
+/// Returns startup and total cost of a nested loop.
 pub(super) fn nested_loop(
     outer: &Path,
     inner: &Path,
@@ -134,7 +137,7 @@ pub(super) fn nested_loop(
     let loops = outer.rows.max(1.0);
     let (mut run, mut pairs) = (inner.total + (loops - 1.0) * again, loops * inner.rows);
     if matches!(pairing.kind, JoinKind::Semi | JoinKind::Anti) {
-        // An outer row that has a match needs a part of the inner rows only.
+        // An outer row with a match reads only a part of the inner rows.
         let matches = (pairing.rows / loops).max(1.0);
         let part = 2.0 / (matches + 1.0);
         let met = 1.0 - pairing.matched * (1.0 - part.min(1.0));
@@ -148,8 +151,8 @@ pub(super) fn nested_loop(
     (startup + disabled, total + disabled)
 }
 
-/// A hash join over `keys` equalities, of which `share` is the part of the inner rows that an outer row is compared
-/// with.
+/// Returns startup and total cost of a hash join over `keys` equalities. Each outer row is compared
+/// with the part `share` of the inner rows.
 pub(super) fn hash_join(
     outer: &Path,
     inner: &Path,
@@ -169,7 +172,7 @@ pub(super) fn hash_join(
     run += pairing.rows * (costs.cpu_tuple_cost + pairing.judge);
     let bytes = |path: &Path| path.rows * (path.width + KEPT_ROW_BYTES);
     if bytes(inner) > settings.hash_memory {
-        // Both sides are written out in parts and read again.
+        // Both sides are written to disk in batches, and read again.
         let pages = |path: &Path| (bytes(path) / PAGE_BYTES).ceil();
         startup += pages(inner) * costs.seq_page_cost;
         run += (pages(inner) + 2.0 * pages(outer)) * costs.seq_page_cost;
@@ -178,7 +181,8 @@ pub(super) fn hash_join(
     (startup + disabled, startup + run + disabled)
 }
 
-/// A merge join over `keys` equalities, which `share` of all pairs satisfy; `sorts` says which sides are sorted for it.
+/// Returns startup and total cost of a merge join over `keys` equalities. The part `share` of all
+/// pairs satisfies them. `sorts` says which sides need a sort.
 pub(super) fn merge_join(
     outer: &Path,
     inner: &Path,
@@ -189,7 +193,7 @@ pub(super) fn merge_join(
     settings: &PlannerSettings,
 ) -> (f64, f64) {
     let costs = &settings.costs;
-    // What a side has cost before its first row, and in all.
+    // Startup and total cost of one side.
     let side = |path: &Path, sorts: bool| {
         if !sorts {
             return (path.startup, path.total);
@@ -200,7 +204,7 @@ pub(super) fn merge_join(
     let ((outer_startup, outer_total), (inner_startup, inner_total)) =
         (side(outer, sorts.0), side(inner, sorts.1));
     let startup = outer_startup + inner_startup;
-    // Its rows come one by one, those of a hash join in batches.
+    // A merge join handles rows one by one; a hash join handles batches.
     let compared =
         (outer.rows + inner.rows) * (keys * costs.cpu_operator_cost + costs.cpu_tuple_cost);
     let total = outer_total

@@ -1,4 +1,4 @@
-//! How many rows joins give.
+//! Estimates of the number of rows that joins return.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::plan::scan::table_rows;
 use crate::plan::selectivity::{EQUAL, Estimator};
 use crate::query::{JoinType, reads_slots};
 
-/// Values of something about which nothing is known.
+/// Assumed number of distinct values of an expression without statistics.
 const DISTINCT: f64 = 200.0;
 
-/// The stored tables of a query level, by their slots.
+/// The stored tables of a query level, found by their slots.
 pub(super) struct Tables {
     tables: Vec<Table>,
-    /// What `now()` is taken to be, in microseconds since 2000.
+    /// Assumed value of `now()`, in microseconds since 2000.
     now: i64,
 }
 
@@ -29,11 +29,11 @@ struct Table {
     rows: f64,
 }
 
-/// What is known of the values of one side of an equality.
+/// Statistics of one side of an equality.
 struct Side<'t> {
     distinct: f64,
     null: f64,
-    /// Whether `distinct` was counted or follows from a unique index.
+    /// True if `distinct` was counted or follows from a unique index.
     known: bool,
     stats: Option<&'t ColumnStats>,
     ty: TypeOid,
@@ -42,23 +42,23 @@ struct Side<'t> {
 /// A table, and the position of one of its columns.
 type Column<'t> = (&'t Table, usize);
 
-/// The equalities of columns of two tables.
+/// All equalities between columns of the same two tables.
 struct Together<'t> {
     left: &'t Table,
     right: &'t Table,
     columns: Vec<(usize, usize)>,
-    /// The share of pairs that satisfy each of them, as if by chance.
+    /// The share of pairs that satisfies all of them, if they were independent.
     share: f64,
 }
 
-/// How many combinations of values some columns have.
+/// Number of combinations of values of some columns.
 enum Combinations {
-    /// Each row another one.
+    /// Each row has a different combination.
     Unique(f64),
     AtMost(f64),
 }
 
-/// Whether some columns are all those of a unique index of all rows.
+/// Returns whether the columns include the whole key of a unique index that is not partial.
 fn has_key(index: &IndexDefinition, columns: &(impl Iterator<Item = usize> + Clone)) -> bool {
     let is_there = |key: &IndexColumn| {
         key.expression.is_none() && columns.clone().any(|c| c == usize::from(key.column))
@@ -84,7 +84,7 @@ impl Tables {
         self.tables.iter().find(|table| (table.start..table.end).contains(&slot))
     }
 
-    /// The share of combinations that satisfy all conditions.
+    /// Returns the share of combinations that satisfies all conditions.
     pub(super) fn all<'e>(&self, conditions: impl Iterator<Item = &'e Expr>) -> f64 {
         let mut together: Vec<Together<'_>> = Vec::new();
         let mut share = 1.0;
@@ -112,7 +112,8 @@ impl Tables {
         together.iter().fold(share, |share, pair| share * self.correction(pair)).min(1.0)
     }
 
-    /// The tables and columns of an equality of columns of two tables, the table that comes first on the left.
+    /// Returns the tables and columns of an equality between two tables. The table that comes first
+    /// in the row is on the left.
     fn columns_of(&self, condition: &Expr) -> Option<(Column<'_>, Column<'_>)> {
         let ExprKind::Call { function, arguments } = &condition.kind else { return None };
         let [left, right] = arguments.as_slice() else { return None };
@@ -129,8 +130,11 @@ impl Tables {
         Some(if left.0.start < right.0.start { (left, right) } else { (right, left) })
     }
 
-    /// How many times more pairs satisfy several equalities of two tables than if each were by chance: there are no more combinations
-    /// of values than rows, and the columns of a unique index have as many; then the other side's are taken to be among them.
+    /// Returns the correction factor for several equalities between two tables, which are seldom
+    /// independent.
+    ///
+    /// There are no more combinations of values than rows. The columns of a unique index have
+    /// exactly as many. The other side's combinations are assumed to be among these.
     fn correction(&self, pair: &Together<'_>) -> f64 {
         if pair.columns.len() < 2 || pair.share <= 0.0 {
             return 1.0;
@@ -160,7 +164,7 @@ impl Tables {
         Combinations::AtMost(distinct.product::<f64>().min(rows))
     }
 
-    /// The share of combinations that satisfy a condition.
+    /// Returns the share of combinations that satisfies a condition.
     pub(super) fn condition(&self, condition: &Expr) -> f64 {
         let mut found: Option<usize> = None;
         let mut one = true;
@@ -188,7 +192,8 @@ impl Tables {
                     share + part - share * part
                 };
                 let share = parts.iter().fold(0.0, either);
-                // Rows that were asked before they were joined satisfy a part of it already.
+                // Filters of single tables derived from this OR already selected a part of the
+                // rows.
                 let asked = self.tables.iter().filter_map(|table| {
                     asked_of(condition, &|slot| (table.start..table.end).contains(&slot))
                 });
@@ -246,13 +251,14 @@ impl Tables {
         }
     }
 
-    /// How many values something has.
+    /// Returns the number of distinct values of an expression.
     pub(super) fn distinct(&self, expr: &Expr) -> f64 {
         self.side(expr).distinct
     }
 
-    /// The share of pairs in which two things are equal: one in as many as there are values on the side that has
-    /// more of them; common values are matched with one another.
+    /// Returns the share of pairs in which two expressions are equal. The share is one divided by
+    /// the larger number of distinct values. The most common values of both sides are matched with
+    /// one another.
     fn equal(&self, left: &Expr, right: &Expr) -> f64 {
         let mut fixed = true;
         [left, right].into_iter().for_each(|side| reads_slots(side, &mut |_| fixed = false));
@@ -281,7 +287,7 @@ impl Tables {
         let right_other = (1.0 - right.null - right_common).max(0.0);
         let left_unmatched = (left_common - left_matched).max(0.0);
         let right_unmatched = (right_common - right_matched).max(0.0);
-        // Common values that are not common on the other side meet its other values.
+        // Most common values without a counterpart meet the other values of the other side.
         let values = |side: f64, stats: &ColumnStats| (side - stats.common.len() as f64).max(1.0);
         let from_left = both
             + left_unmatched * right_other / values(right.distinct, r)
@@ -292,7 +298,8 @@ impl Tables {
         from_left.min(from_right).clamp(0.0, 1.0)
     }
 
-    /// The share of the left side's rows that have a match among `inner_rows` of the right side.
+    /// Returns the share of the left side's rows that have a match among `inner_rows` rows of the
+    /// right side.
     pub(super) fn matched<'e>(
         &self,
         on: impl Iterator<Item = &'e Expr>,
@@ -324,7 +331,7 @@ impl Tables {
         if inner_rows < 1.0 { share * inner_rows } else { share }
     }
 
-    /// Rows of a join of `outer` and `inner` rows.
+    /// Returns the number of rows of a join of `outer` and `inner` rows.
     pub(super) fn joined(
         &self,
         kind: JoinType,

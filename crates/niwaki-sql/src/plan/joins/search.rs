@@ -1,4 +1,4 @@
-//! The search for the order of joins.
+//! The search for the best join order of a block.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,43 +15,43 @@ use crate::plan::conditions::{SlotRange, asked_of, is_volatile, reads_only};
 use crate::plan::{JoinKind, PlanNode, SortKey, cost};
 use crate::query::{JoinType, reads_slots};
 
-/// Units, one bit each.
+/// A set of units, one bit for each.
 pub(super) type Set = u128;
 
-/// Most units that are joined in one search: there is a bit for each of them.
+/// Most units of one search: a set has one bit for each.
 pub(super) const UNITS_MAX: usize = 120;
-/// Bytes of a row's keys where rows are made unique, about.
+/// Estimated size, in bytes, of a row's keys when rows are made unique.
 const UNIQUE_BYTES: f64 = 100.0;
-/// Most units of which every order is looked at.
+/// Most units for an exhaustive search. Blocks with more units are joined greedily.
 const SEARCHED_MAX: usize = 10;
 
 /// A condition of the block or of a link.
 pub(super) struct Condition {
     pub(super) expr: Expr,
-    /// Units that it reads.
+    /// Units that the condition reads.
     pub(super) units: Set,
-    /// The linked unit whose ON it is part of.
+    /// The linked unit whose ON clause has the condition.
     pub(super) owner: Option<usize>,
-    /// The class of equal columns that it is of, by number.
+    /// Number of the condition's equality class.
     pub(super) class: Option<usize>,
 }
 
-/// A set of units that can be joined.
+/// A joined set of units.
 struct Relation {
     rows: f64,
     paths: Paths,
 }
 
-/// The search in one block.
+/// The state of the search in one block.
 pub(super) struct Search<'s, 'j> {
     pub(super) joins: &'s Joins<'j>,
     pub(super) units: Vec<Unit>,
-    /// For each slot, the unit that has it, as a set.
+    /// The unit of each slot, as a set.
     units_of_slots: Vec<Set>,
     pub(super) conditions: Vec<Condition>,
-    /// For each unit, those that it reads: LATERAL.
+    /// For each unit, the units that it reads (LATERAL).
     pub(super) lateral: Vec<Set>,
-    /// For each linked unit, those that must be there before it.
+    /// For each linked unit, the units that must be joined before it.
     before: Vec<Set>,
     relations: HashMap<Set, Relation>,
     /// The order that the query above wants.
@@ -62,7 +62,7 @@ fn bit(unit: usize) -> Set {
     1 << unit
 }
 
-/// The units of a set.
+/// Iterates over the units of a set.
 pub(super) fn members(set: Set) -> impl Iterator<Item = usize> {
     let mut left = set;
     std::iter::from_fn(move || {
@@ -73,7 +73,7 @@ pub(super) fn members(set: Set) -> impl Iterator<Item = usize> {
 }
 
 impl Joins<'_> {
-    /// The best plan of a block.
+    /// Returns the best plan of a block.
     pub(super) fn best(
         &self,
         block: &Block,
@@ -98,7 +98,8 @@ impl Joins<'_> {
         let costs = &self.settings.costs;
         let price = |path: &Path| {
             let (rows, ordered) = (path.rows.max(1.0), common_order(&path.order, order));
-            // Rows that are equal in the keys that hold come together, and are sorted together.
+            // Rows that are equal in the sorted leading keys are adjacent, and are sorted group by
+            // group.
             let alike = match ordered {
                 all if all == order.len() => 1.0,
                 0 => rows,
@@ -182,13 +183,14 @@ impl<'s, 'j> Search<'s, 'j> {
         search
     }
 
-    /// Whether a condition of the same class is among some already: then this one holds, too.
+    /// Returns whether `among` has a condition of the same equality class. Then this condition
+    /// holds, too.
     pub(super) fn follows(&self, number: usize, among: &[usize]) -> bool {
         let class = self.conditions[number].class;
         class.is_some() && among.iter().any(|other| self.conditions[*other].class == class)
     }
 
-    /// Sides of equalities by which rows of a set can be merged with others.
+    /// Returns the sides of equalities by which rows of a set can be merge-joined with other units.
     pub(super) fn merged_by(&self, set: Set) -> Vec<&Expr> {
         let all: Set = (1 << self.units.len()) - 1;
         let reaches =
@@ -199,7 +201,7 @@ impl<'s, 'j> Search<'s, 'j> {
         sides.map(|(side, _)| side).collect()
     }
 
-    /// Adds what a condition of several units asks of each alone to their filters.
+    /// Adds the parts of a condition that concern a single unit to the filters of that unit.
     fn ask_units(&mut self, condition: &Expr, units: Set) {
         for number in members(units) {
             let unit = &mut self.units[number];
@@ -218,7 +220,7 @@ impl<'s, 'j> Search<'s, 'j> {
         self.units_of_slots.get(slot).copied().unwrap_or(0)
     }
 
-    /// Units of this block that an expression reads.
+    /// Returns the units of this block that an expression reads.
     pub(super) fn units_of(&self, expr: &Expr) -> Set {
         let mut units = 0;
         reads_slots(expr, &mut |slot| units |= self.units_of_slot(slot));
@@ -233,7 +235,7 @@ impl<'s, 'j> Search<'s, 'j> {
     fn run(&mut self) -> Result<()> {
         let count = self.units.len();
         let wanted = Rc::clone(&self.wanted);
-        // Those that others are probed with come first, so that their rows are known.
+        // The base paths come first: probing paths need the row counts of all units.
         let mut rows = vec![1.0; count];
         for (unit, place) in rows.iter_mut().enumerate() {
             (self.joins.interrupts)()?;
@@ -251,15 +253,15 @@ impl<'s, 'j> Search<'s, 'j> {
         if count <= SEARCHED_MAX { self.search_all(count) } else { self.search_greedily(count) }
     }
 
-    /// Every set of units that conditions connect, the smaller ones first; products of unconnected ones only if
-    /// there is no other way to join all.
+    /// Joins all sets of units that conditions connect, the smaller sets first. Cross products are
+    /// formed only if there is no other way to join all units.
     fn search_all(&mut self, count: usize) -> Result<()> {
         let all: Set = (1 << count) - 1;
         for connected in [true, false] {
             let mut sets: Vec<Set> = (1..=all).filter(|set| set.count_ones() > 1).collect();
             sets.sort_by_key(|set| set.count_ones());
             for set in sets {
-                // Each division once: the part with the lowest unit is the first.
+                // Visit each division once: the first part has the lowest unit.
                 let lowest = set & set.wrapping_neg();
                 let rest = set & !lowest;
                 let mut part = rest;
@@ -281,11 +283,11 @@ impl<'s, 'j> Search<'s, 'j> {
         Ok(())
     }
 
-    /// The two sets whose join gives the fewest rows, again and again; products of unconnected ones
-    /// only where no condition connects any two.
+    /// Repeatedly joins the two sets whose join returns the fewest rows. Cross products are formed
+    /// only where no condition connects any two sets.
     fn search_greedily(&mut self, count: usize) -> Result<()> {
         let mut clusters: Vec<Set> = (0..count).map(bit).collect();
-        // What two sets are joined to stays the same while they are there.
+        // The join of two sets does not change while both exist.
         let mut tried: [HashSet<Set>; 2] = Default::default();
         let mut products: HashSet<Set> = HashSet::default();
         while clusters.len() > 1 {
@@ -327,7 +329,7 @@ impl<'s, 'j> Search<'s, 'j> {
         Ok(())
     }
 
-    /// Joins two sets in every way that there is, if that is right.
+    /// Joins two sets by every method, if the join is valid.
     fn join(&mut self, first: Set, second: Set, only_connected: bool) -> Result<()> {
         if !self.relations.contains_key(&first) || !self.relations.contains_key(&second) {
             return Ok(());
@@ -352,7 +354,8 @@ impl<'s, 'j> Search<'s, 'j> {
             None => JoinType::Inner,
         };
         let both = outer | inner;
-        // What becomes known here: the ON conditions of the linked unit, or those that both sides are needed for.
+        // The conditions to check here: the ON conditions of the linked unit, or those that need
+        // both sides.
         let linked = self.is_linked(inner);
         let (mut on, mut above) = (Vec::new(), Vec::new());
         let mut connected = linked.is_some();
@@ -370,7 +373,7 @@ impl<'s, 'j> Search<'s, 'j> {
                     let new = condition.units & !both == 0
                         && condition.units & !outer != 0
                         && condition.units & !inner != 0;
-                    // A linked unit's own conditions wait for it.
+                    // WHERE conditions on a linked unit are checked above its join.
                     let own = linked.is_some()
                         && condition.units & !both == 0
                         && condition.units & inner != 0;
@@ -389,7 +392,7 @@ impl<'s, 'j> Search<'s, 'j> {
         self.join_as(kind, outer, inner, &on, &above)
     }
 
-    /// Units that members of a set read.
+    /// Returns the units that members of a set read.
     fn reads_of(&self, set: Set) -> Set {
         members(set).fold(0, |read, unit| read | self.lateral[unit])
     }
@@ -470,7 +473,7 @@ impl<'s, 'j> Search<'s, 'j> {
 }
 
 impl Search<'_, '_> {
-    /// A semi join as an inner join with rows of the right side that are unique.
+    /// Plans a semi join as an inner join with the unique rows of the right side.
     fn join_unique(&self, outer: Set, inner: Set, on: &[usize], rows: f64, out: &mut Paths) {
         let Some(unique) = self.unique_path(inner, on) else { return };
         for (first, second) in [(outer, inner), (inner, outer)] {
@@ -485,8 +488,8 @@ impl Search<'_, '_> {
         }
     }
 
-    /// The rows of a unit, one for each of the values that a semi join compares; `None` where it compares other
-    /// than by equality.
+    /// Returns the unique path of a unit: one row for each combination of values that a semi join
+    /// compares. Returns `None` if the join compares by other operators than equality.
     fn unique_path(&self, unit: Set, on: &[usize]) -> Option<Path> {
         let cheapest = &self.relations.get(&unit)?.paths;
         let free = cheapest.list.iter().filter(|path| path.needs == 0);
@@ -505,11 +508,11 @@ impl Search<'_, '_> {
             return None;
         }
         let (costs, bytes) = (&self.joins.settings.costs, rows * UNIQUE_BYTES);
-        // Its rows come one by one, those of a hash join in batches.
+        // A Unique step handles rows one by one; a hash join handles batches.
         let of_row = keys.len() as f64 * costs.cpu_operator_cost + costs.cpu_tuple_cost;
         let mut spent = path.rows * of_row;
         if bytes > self.joins.settings.hash_memory {
-            // What there is no room for is written and read once.
+            // Rows beyond the memory limit are written and read once.
             spent += 2.0 * (bytes / PAGE_BYTES).ceil() * costs.seq_page_cost;
         }
         let total = path.total + spent + rows * costs.cpu_tuple_cost;
@@ -518,7 +521,7 @@ impl Search<'_, '_> {
     }
 }
 
-/// The sides of an equality: that of the outer and that of the inner side of a join.
+/// Returns the sides of an equality: first the outer side's expression, then the inner side's.
 pub(super) fn sides_of<'e>(
     condition: &'e Expr,
     units_of: &dyn Fn(&Expr) -> Set,
@@ -527,7 +530,8 @@ pub(super) fn sides_of<'e>(
 ) -> Option<(&'e Expr, &'e Expr)> {
     let ExprKind::Call { function, arguments } = &condition.kind else { return None };
     let [left, right] = arguments.as_slice() else { return None };
-    // char(n) compares without its trailing blanks, which its own hash knows.
+    // The types must be the same: char(n) compares without trailing blanks, and only its own hash
+    // does so.
     if function.name != "=" || left.ty != right.ty || is_volatile(condition) {
         return None;
     }
@@ -550,12 +554,12 @@ fn kind_of(kind: JoinType, swapped: bool) -> JoinKind {
     }
 }
 
-/// Whether a path needs nothing more.
+/// Returns whether some path needs no other unit.
 fn has_free_path(paths: &Paths) -> bool {
     paths.list.iter().any(|path| path.needs == 0)
 }
 
-/// Whether an expression reads slots of these ranges only.
+/// Returns whether an expression reads only slots of these ranges.
 pub(super) fn reads_ranges(expr: &Expr, ranges: &[SlotRange]) -> bool {
     reads_only(expr, &mut |slot| ranges.iter().any(|range| range.contains(slot)))
 }
