@@ -1,13 +1,14 @@
-//! COLLATE: which collation a name means.
+//! Resolves the collation name of a COLLATE clause.
 
 use niwaki_catalog::{Oid, collations};
 
 use crate::error::{Result, SqlError};
 
-/// The collation that a name in parts means.
+/// Returns the collation that a name in parts means.
 ///
 /// # Errors
-/// `42704` when PostgreSQL has none of this name, `0A000` when it may have one, which sorts otherwise than by bytes.
+/// `42704` when PostgreSQL has no collation of this name. `0A000` when PostgreSQL may have one that
+/// does not sort by bytes.
 pub(crate) fn collation_named(parts: &[&str]) -> Result<Oid> {
     let (name, schema) = match parts {
         [name] => (*name, None),
@@ -27,7 +28,7 @@ pub(crate) fn collation_named(parts: &[&str]) -> Result<Oid> {
     Err(SqlError::new("42704", message))
 }
 
-/// Whether a name is made as those of the collations that PostgreSQL takes from ICU (`de-x-icu`) and from the operating
+/// Decides whether a name has the form of a collation from ICU (`de-x-icu`) or from the operating
 /// system (`de_DE`, `de_DE.utf8`).
 fn is_locale(name: &str) -> bool {
     let of_system = |name: &str| {
@@ -40,7 +41,7 @@ fn is_locale(name: &str) -> bool {
     name.ends_with("-x-icu") || of_system(name)
 }
 
-/// `42804`, unless values of the type can be sorted by a collation; `shown` is what the type is called.
+/// Returns the error `42804` for a type that collations do not support. `shown` is the type's name.
 pub fn refuse_uncollated(shown: &str) -> SqlError {
     SqlError::new("42804", format!("collations are not supported by type {shown}"))
 }

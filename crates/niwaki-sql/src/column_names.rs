@@ -1,6 +1,6 @@
-//! Changing the names of columns in the text of a stored expression.
+//! Renames columns in the text of a stored expression.
 //!
-//! The parser says where each column reference stands; everything else of the text stays as it is.
+//! The parser gives the place of each column reference; the rest of the text stays unchanged.
 
 use niwaki_types::quote_identifier;
 use pg_query::NodeEnum;
@@ -8,7 +8,8 @@ use pg_query::NodeEnum;
 use crate::error::{Result, SqlError};
 use crate::walk::each_node;
 
-/// The expression with bare column names: whatever a table or schema is called later, it stays right.
+/// Returns the expression with bare column names, which stay right when a table or schema is
+/// renamed.
 ///
 /// # Errors
 /// `42601` when the text is no expression.
@@ -16,7 +17,7 @@ pub(crate) fn unqualified(expression: &str) -> Result<String> {
     rewrite(expression, |names| names.last().map(|name| quote_identifier(name)))
 }
 
-/// The expression with another name for a column.
+/// Returns the expression with another name for a column.
 ///
 /// # Errors
 /// `42601` when the text is no expression.
@@ -27,7 +28,7 @@ pub fn rename_column(expression: &str, from: &str, to: &str) -> Result<String> {
     })
 }
 
-/// The expression with another name for a column of the rows that it names, `row.column`.
+/// Returns the expression with another name for a column of a named row, `row.column`.
 ///
 /// # Errors
 /// `42601` when the text is no expression.
@@ -40,7 +41,8 @@ pub fn rename_field(expression: &str, from: &str, to: &str) -> Result<String> {
     })
 }
 
-/// Replaces column references by what `text_of` gives for their names; those for which it gives nothing stay.
+/// Replaces column references by the texts that `text_of` returns for their names. References
+/// without such a text stay.
 fn rewrite(expression: &str, text_of: impl Fn(&[&str]) -> Option<String>) -> Result<String> {
     const PREFIX: &str = "SELECT ";
     let query = format!("{PREFIX}{expression}");
@@ -59,7 +61,8 @@ fn rewrite(expression: &str, text_of: impl Fn(&[&str]) -> Option<String>) -> Res
         if column.fields.iter().all(part)
             && let Some(text) = text_of(&names)
         {
-            // Locations count from the SELECT that `each_node` puts in front; never negative there.
+            // Locations count from the SELECT that `each_node` puts in front; they are never
+            // negative here.
             let start = usize::try_from(column.location).unwrap_or(usize::MAX);
             references.push((start, column.fields.len(), text));
         }
@@ -83,7 +86,7 @@ fn rewrite(expression: &str, text_of: impl Fn(&[&str]) -> Option<String>) -> Res
     Ok(text)
 }
 
-/// Where a dotted name of so many parts ends that begins at `start`.
+/// Returns the end of a dotted name that begins at `start` and has `parts` parts.
 fn end_of_name(text: &str, start: usize, parts: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let blanks = |mut at: usize| {
@@ -101,7 +104,7 @@ fn end_of_name(text: &str, start: usize, parts: usize) -> Option<usize> {
         }
         if bytes.get(at) == Some(&b'"') {
             at += 1;
-            // A doubled quote stands for one in the name.
+            // A doubled quote stands for one quote in the name.
             loop {
                 match (bytes.get(at)?, bytes.get(at + 1)) {
                     (b'"', Some(b'"')) => at += 2,
@@ -124,9 +127,9 @@ fn end_of_name(text: &str, start: usize, parts: usize) -> Option<usize> {
     Some(at)
 }
 
-/// Where a dotted name ends that begins at `start`.
+/// Returns the end of the dotted name that begins at `start`.
 pub(crate) fn end_of_dotted_name(text: &str, start: usize) -> Option<usize> {
-    // Ends: a text has only so many points.
+    // Ends: a text has a limited number of points.
     (1..).map_while(|parts| end_of_name(text, start, parts)).last()
 }
 

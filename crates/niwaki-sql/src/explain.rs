@@ -1,4 +1,4 @@
-//! EXPLAIN: a plan as text, with PostgreSQL's names for its steps.
+//! Writes a plan as EXPLAIN text, with PostgreSQL's names for its steps.
 
 mod aggregate;
 mod change;
@@ -30,36 +30,38 @@ pub use options::ExplainOptions;
 
 /// One step as EXPLAIN shows it.
 struct Shown {
-    /// What it computes, if not rows for the step above: a line of its own.
+    /// The label of an init plan, subplan or CTE, shown as a line of its own. `None` for a step
+    /// that gives rows to the step above.
     label: Option<String>,
     title: String,
     node_type: &'static str,
     relation: Option<String>,
-    /// What a scan's rows are called.
+    /// The name of a scan's rows in the query.
     alias: Option<String>,
     index: Option<String>,
-    /// Of a join.
+    /// The kind of a join step.
     join: Option<JoinKind>,
-    /// The columns of its rows, with VERBOSE.
+    /// The step's output columns, with VERBOSE.
     output: Vec<String>,
     rows: f64,
     cost: f64,
-    /// What it did, once it is measured. Some steps exist in EXPLAIN's output only.
+    /// The measured work of the step, once it has run. Some steps exist in EXPLAIN's output only.
     measure: Option<Measure>,
     /// Lines below the title.
     details: Vec<(&'static str, Detail)>,
-    /// Lines below those, in text only, and what JSON has of them: label, value.
+    /// Lines below the details, in text only. `numbers` holds the JSON form of the same facts:
+    /// label, value.
     lines: Vec<String>,
     numbers: Vec<(&'static str, String)>,
     children: Vec<Shown>,
 }
 
-/// What a line below a step's title says.
+/// The value of a line below a step's title.
 #[derive(Clone)]
 enum Detail {
     Text(String),
     Number(u64),
-    /// Text has commas between its parts, JSON an array.
+    /// A list: text puts commas between its parts, JSON shows an array.
     List(Vec<String>),
 }
 
@@ -102,7 +104,7 @@ impl Shown {
         }
     }
 
-    /// A step of EXPLAIN's output that passes this one's rows on.
+    /// Adds a step of EXPLAIN's output above this one, which passes this one's rows on.
     fn below(self, node_type: &'static str) -> Self {
         let (measure, output) = (self.measure, self.output.clone());
         let above = Self::new(node_type, self.rows, self.cost, vec![self]);
@@ -126,7 +128,8 @@ impl Shown {
     }
 }
 
-/// The lines of EXPLAIN. `measured` is what the steps of a run did, and its microseconds.
+/// Returns the lines of EXPLAIN. `measured` holds the measured work of each step of a run, and the
+/// run's microseconds.
 pub(crate) fn explain(
     root: &PlanNode,
     options: &ExplainOptions,
@@ -182,7 +185,7 @@ pub(crate) fn explain(
     Ok(lines)
 }
 
-/// What an index-only or bitmap scan had to do, as PostgreSQL shows it.
+/// Adds the pages and heap fetches of an index-only or bitmap scan, as PostgreSQL shows them.
 fn add_effort(shown: &mut Shown, effort: ScanEffort) {
     match shown.node_type {
         "Index Only Scan" => shown.count("Heap Fetches", effort.heap_fetches),
@@ -203,7 +206,7 @@ fn add_effort(shown: &mut Shown, effort: ScanEffort) {
     }
 }
 
-/// What a sort or a hash table needed, as PostgreSQL shows it.
+/// Adds the memory and disk space of a sort or hash table, as PostgreSQL shows them.
 fn add_space(shown: &mut Shown, space: SpaceUse) {
     if space.batches == 0 {
         return;
@@ -252,7 +255,8 @@ fn milliseconds(micros: i64) -> String {
     format!("{}.{:03}", micros / 1000, (micros % 1000).abs())
 }
 
-/// Writes a step and those below it. `at`: where its arrow stands; the first step has none.
+/// Writes a step and the steps below. `at` is the column of the step's arrow; the first step has
+/// none.
 fn text(shown: &Shown, at: Option<usize>, options: &ExplainOptions, lines: &mut Vec<String>) {
     let mut line = match at {
         Some(at) => format!("{}->  {}", " ".repeat(at), shown.title),
@@ -295,7 +299,7 @@ fn text(shown: &Shown, at: Option<usize>, options: &ExplainOptions, lines: &mut 
     }
 }
 
-/// What a step did in each of its runs, on average; times in milliseconds.
+/// A step's averages over its runs; times in milliseconds.
 struct Averages {
     first: String,
     total: String,
@@ -304,7 +308,7 @@ struct Averages {
 }
 
 impl Averages {
-    /// `None` for a step that never ran.
+    /// Computes the averages; `None` for a step that never ran.
     fn of(measure: Measure) -> Option<Self> {
         let Measure { loops, rows, first_us, total_us, .. } = measure;
         let runs = i64::try_from(loops).unwrap_or(i64::MAX);
@@ -326,10 +330,10 @@ fn named(relation: &str, name: &str) -> String {
     }
 }
 
-/// What describing a plan needs besides it.
+/// The context of describing a plan.
 struct Describing<'d, 'e> {
     exec: &'d ExecContext<'e>,
-    /// What the steps did, if they were run.
+    /// The measured work of the steps, if they ran.
     measures: Option<&'d Measures>,
     verbose: bool,
 }
@@ -340,7 +344,7 @@ fn describe(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
 
 fn describe_named(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> Shown {
     let mut shown = stack::room(0, || describe_step(node, names, with));
-    // A step that is not shown itself gives its measure to the one below: it has the rows that go up.
+    // A hidden step gives its measure to the step below, which is shown with the rows that go up.
     shown.measure = with.measures.map(|measures| measures.of(node));
     if let Some(measure) = shown.measure {
         add_space(&mut shown, measure.space);
@@ -376,7 +380,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
         PlanNode::SubQuery { plan, name, filter, .. } => {
             let child = describe(&plan.root, with);
             if filter.is_none() {
-                // It does nothing but give the rows on.
+                // The step only passes rows on.
                 return child;
             }
             let mut shown = Shown::new("Subquery Scan", child.rows, child.cost, vec![child]);
@@ -595,7 +599,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
     }
 }
 
-/// What rows are in the order of.
+/// Writes the sort keys of rows.
 fn sort_keys(keys: &[SortKey], names: &Names, with: &Describing<'_, '_>) -> Vec<String> {
     let shown = |key: &SortKey| {
         let mut text = sort_key(&key.expr, names, with.exec);
@@ -610,7 +614,7 @@ fn sort_keys(keys: &[SortKey], names: &Names, with: &Describing<'_, '_>) -> Vec<
     keys.iter().map(shown).collect()
 }
 
-/// What several threads do, as PostgreSQL shows it: `part` in each of them, and that their rows are gathered.
+/// Adds the Gather step above `part`, which each parallel worker runs, as PostgreSQL shows it.
 fn gathered(mut part: Shown, workers: usize, launched: Option<usize>) -> Shown {
     fn mark(shown: &mut Shown) {
         if matches!(shown.node_type, "Seq Scan" | "Append") {
@@ -632,7 +636,7 @@ fn gathered(mut part: Shown, workers: usize, launched: Option<usize>) -> Shown {
     gather
 }
 
-/// A step below a join: it names the columns of all the join's tables.
+/// Describes a step below a join, where the columns of all the join's tables have names.
 fn describe_child(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> Shown {
     match node {
         PlanNode::Scan(_)
@@ -727,7 +731,7 @@ fn describe_bitmap(plan: &BitmapPlan, scan: &ScanPlan, all: &dyn Fn(&[Expr]) -> 
     Shown::new(node_type, scan.rows, cost, children)
 }
 
-/// Nested queries in the expressions of a step, below it.
+/// Adds the nested queries of a step's expressions below the step.
 fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
     let mut exprs: Vec<&Expr> = Vec::new();
     match node {

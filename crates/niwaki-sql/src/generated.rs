@@ -1,5 +1,5 @@
-//! Expressions over one row of a table that are no part of an index: what generated columns are computed by,
-//! and what a rewritten table gets in its columns.
+//! Expressions over one row of a table, outside indexes: expressions of generated columns, and
+//! expressions for the columns of a rewritten table.
 
 use std::sync::Arc;
 
@@ -16,12 +16,13 @@ use crate::expr::{Expr, ExprKind, Runtime, State};
 use crate::index_expression::{is_immutable, refuse_domains, refuse_user_functions};
 use crate::sessionless;
 
-/// Reads what GENERATED ALWAYS AS says of a column (`target`, its type and name) of `relation`. Returns the
-/// text to be stored.
+/// Reads the GENERATED ALWAYS AS expression of a column (`target`, its type and name) of
+/// `relation`. Returns the text to be stored.
 ///
 /// # Errors
-/// Analysis's; `42P17` when it is not immutable or reads a generated column, `42P10` for system columns, `0A000` for
-/// subqueries and for literals that depend on the time or the session's settings.
+/// Errors of analysis; `42P17` when the expression is not immutable or reads a generated column;
+/// `42P10` for system columns. `0A000` for subqueries and for literals that depend on the time or
+/// the session's settings.
 pub fn read_generated(
     text: &str,
     relation: &Arc<Relation>,
@@ -37,14 +38,14 @@ fn generated_text(
     target: (ColumnType, &str),
     context: &AnalyzeContext<'_>,
 ) -> Result<String> {
-    // Two moments far from each other: a literal such as 'today' is another value at each.
+    // Two moments far apart: a literal such as 'today' has another value at each.
     const MOMENTS: [i64; 2] = [0, 1 << 58];
-    // Whether values are of a domain is judged where they are stored.
+    // Domain checks happen where the values are stored.
     let target = (ColumnType { domain: None, ..target.0 }, target.1);
     let text = define_generation(text, relation, context, target)?;
     let expr = generation_expression(&text, relation, context, target)?;
     let mut refused = None;
-    // Ends the walk at the first column that may not be read.
+    // Ends the walk at the first column that the expression may not read.
     expr.any(&mut |part| {
         let ExprKind::Slot { depth: 0, slot } = part.kind else { return false };
         refused = match relation.columns.get(slot) {
@@ -94,17 +95,17 @@ pub struct RowExpression {
 }
 
 impl RowExpression {
-    /// Keeps what `read` reads, with how much stack it took.
+    /// Keeps the expression that `read` returns, with its stack use.
     fn of(read: impl FnOnce() -> Result<Expr>) -> Result<Self> {
         let (expr, bytes) = stack::measured(read);
         Ok(Self { expr: Deep::new(expr?, bytes) })
     }
 
-    /// Reads a stored expression whose values are assigned to a column (`target`, its type and name), over the columns
-    /// of `relation`, or over none.
+    /// Reads a stored expression over the columns of `relation`, or over none. Its values are
+    /// assigned to a column (`target`, its type and name).
     ///
     /// # Errors
-    /// Analysis's; `42804` when the value cannot be assigned.
+    /// Errors of analysis; `42804` when the value cannot be assigned.
     pub fn new(
         text: &str,
         relation: Option<&Arc<Relation>>,
@@ -117,7 +118,7 @@ impl RowExpression {
     /// Reads a stored CHECK over the columns of `relation`.
     ///
     /// # Errors
-    /// Analysis's.
+    /// Errors of analysis.
     pub fn condition(
         text: &str,
         relation: &Arc<Relation>,
@@ -126,7 +127,8 @@ impl RowExpression {
         Self::of(|| table_expression(text, Some(relation), context, None))
     }
 
-    /// [`RowExpression::new`] for the text of a statement, in which names mean what the search path says.
+    /// Does the work of [`RowExpression::new`] for the text of a statement, where names are looked
+    /// up along the search path.
     ///
     /// # Errors
     /// As [`RowExpression::new`].
@@ -139,11 +141,12 @@ impl RowExpression {
         Self::of(|| written_expression(text, relation, context, target))
     }
 
-    /// Reads the condition of COPY FROM … WHERE over the columns of `relation`, of which those at `absent` have no value yet
-    /// when rows are judged.
+    /// Reads the condition of COPY FROM … WHERE over the columns of `relation`. The columns at
+    /// `absent` have no value yet when the condition judges a row.
     ///
     /// # Errors
-    /// Analysis's; `0A000` for functions of users, and where the condition reads what is absent.
+    /// Errors of analysis; `0A000` for functions of users, and where the condition reads an absent
+    /// column.
     pub fn copy_condition(
         text: &str,
         relation: &Arc<Relation>,
@@ -153,10 +156,10 @@ impl RowExpression {
         Self::of(|| stack::whole(|| judged_condition(text, relation, absent, context)))
     }
 
-    /// Its value for a row, which has all columns of the table.
+    /// Evaluates the expression for a row, which has all columns of the table.
     ///
     /// # Errors
-    /// The expression's.
+    /// Errors of the expression.
     pub fn evaluate(&self, exec: &mut ExecContext<'_>, row: &[Datum]) -> Result<Datum> {
         let mut state = State::default();
         let mut runtime = Runtime { exec, params: &[], state: &mut state };

@@ -1,5 +1,5 @@
-//! The expressions and predicates of indexes: refused unless they are functions of the row alone, stored
-//! as text, compiled when their table is opened.
+//! Reads, stores and compiles the expressions and predicates of indexes. They must be functions of
+//! the row alone. They are stored as text, and compiled when their table is opened.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::sessionless;
 use crate::shown::shown_over;
 use crate::types::{CastContext, CastPath, cast_path, element_of};
 
-/// What an index is to have as a key column.
+/// A key column that an index is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexKey {
     /// A column, by its position.
@@ -31,8 +31,8 @@ pub enum IndexKey {
 /// Reads the expression of a key column, `text`, over the columns of `relation`.
 ///
 /// # Errors
-/// Analysis's; `42P17` when it is not immutable, `0A000` for subqueries, system columns and constants that
-/// depend on the session's settings.
+/// Errors of analysis; `42P17` when the expression is not immutable; `0A000` for subqueries, system
+/// columns and constants that depend on the session's settings.
 pub fn read_index_key(
     text: &str,
     relation: &Arc<Relation>,
@@ -54,7 +54,7 @@ pub fn read_index_key(
 /// Reads the predicate of a partial index.
 ///
 /// # Errors
-/// As [`read_index_key`]; `42804` when it is no boolean.
+/// As [`read_index_key`]; `42804` when the predicate is not boolean.
 pub fn read_index_predicate(
     text: &str,
     relation: &Arc<Relation>,
@@ -68,7 +68,8 @@ pub fn read_index_predicate(
     })
 }
 
-/// The stored expression of an index, `predicate` or key, after columns of `relation`, as it is now, have got other types.
+/// Returns the stored expression of an index, a predicate or a key, after columns of `relation` got
+/// other types. `relation` is the relation after the change.
 ///
 /// # Errors
 /// As [`read_index_key`] and [`read_index_predicate`].
@@ -87,10 +88,11 @@ pub fn retyped_index_part(
     })
 }
 
-/// The stored expression after a column of `relation`, as it is now, was renamed from `from` to `to`.
+/// Returns the stored expression after a column of `relation` was renamed from `from` to `to`.
+/// `relation` is the relation after the change.
 ///
 /// # Errors
-/// Analysis's, if the expression cannot be read any more.
+/// Errors of analysis, if the expression cannot be read any more.
 pub fn rename_in_expression(
     stored: &StoredExpression,
     from: &str,
@@ -106,14 +108,14 @@ pub fn rename_in_expression(
     Ok(StoredExpression { text, shown, ..stored.clone() })
 }
 
-/// Analyzes an expression and refuses what an index cannot be built on.
+/// Analyzes an expression and refuses it if an index cannot be built on it.
 fn checked(
     text: &str,
     relation: &Arc<Relation>,
     context: &AnalyzeContext<'_>,
     part: IndexPart,
 ) -> Result<Expr> {
-    // Two moments far from each other: a literal such as 'today' is another value at each.
+    // Two moments far apart: a literal such as 'today' has another value at each.
     const MOMENTS: [i64; 2] = [0, 1 << 58];
     let expr = index_expression(text, relation, context, part)?;
     let width = relation.columns.len();
@@ -141,7 +143,8 @@ fn checked(
     Ok(expr)
 }
 
-/// Refuses casts to domains: what a domain is, only the catalog knows, which is not at hand where the expression is evaluated.
+/// Refuses casts to domains. Only the catalog defines a domain, and the catalog is not at hand
+/// where the expression is evaluated.
 pub(crate) fn refuse_domains(expr: &Expr, place: &str) -> Result<()> {
     if expr.any(&mut |part| matches!(part.kind, ExprKind::Domain { .. })) {
         return Err(SqlError::unsupported(format!("a cast to a domain in {place}")));
@@ -149,7 +152,8 @@ pub(crate) fn refuse_domains(expr: &Expr, place: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses calls of users' functions: only the catalog knows what they compute. One that is not `immutable` is refused for that.
+/// Refuses calls of users' functions, which only the catalog defines. An expression that is not
+/// `immutable` passes here; callers refuse it for that reason.
 pub(crate) fn refuse_user_functions(expr: &Expr, place: &str, immutable: bool) -> Result<()> {
     if immutable && expr.any(&mut |part| matches!(part.kind, ExprKind::UserCall { .. })) {
         return Err(SqlError::unsupported(format!("a function of a user in {place}")));
@@ -157,18 +161,18 @@ pub(crate) fn refuse_user_functions(expr: &Expr, place: &str, immutable: bool) -
     Ok(())
 }
 
-/// Whether an expression gives the same value for the same row, for ever and in every session.
+/// Decides whether an expression always gives the same value for the same row, in every session.
 pub(crate) fn is_immutable(expr: &Expr) -> bool {
     is_immutable_over_parameters(expr)
         && !expr.any(&mut |part| matches!(part.kind, ExprKind::Param(_)))
 }
 
-/// The same for an expression over the parameters of a function.
+/// Decides the same as [`is_immutable`] for an expression over the parameters of a function.
 pub(crate) fn is_immutable_over_parameters(expr: &Expr) -> bool {
     if is_null(expr) {
         return true;
     }
-    // These quote the text of any value: a cast, which is judged by itself.
+    // These functions quote the text of any value, by a cast that is judged separately.
     let quotes = |function: &Function| matches!(function.name, "quote_literal" | "quote_nullable");
     let immutable =
         |function: &Function| function.volatility == Volatility::Immutable || quotes(function);
@@ -193,7 +197,8 @@ pub(crate) fn is_immutable_over_parameters(expr: &Expr) -> bool {
     all
 }
 
-/// Whether it is NULL before anything is called, as a strict function of a NULL is: what the function depends on does not matter then.
+/// Decides whether an expression is NULL before any call, as a strict function of a NULL is. The
+/// function's dependencies do not matter then.
 fn is_null(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Const(value) => value.is_null(),
@@ -207,7 +212,7 @@ fn is_null(expr: &Expr) -> bool {
     }
 }
 
-/// PostgreSQL's marks of cast, input and output functions.
+/// Returns PostgreSQL's volatility marks of cast, input and output functions.
 fn cast_is_immutable(from: TypeOid, to: TypeOid) -> bool {
     use TypeOid as T;
     match cast_path(from, to, CastContext::Explicit) {
@@ -232,7 +237,7 @@ fn cast_is_immutable(from: TypeOid, to: TypeOid) -> bool {
             let array = element_of(from).is_some() || element_of(to).is_some();
             // Labels can be renamed.
             let label = from.is_enum() || to.is_enum();
-            // What fields are shown and read as, their types tell.
+            // The types of the fields decide how fields are shown and read.
             if from.is_record() || to.is_record() {
                 return false;
             }
@@ -268,7 +273,7 @@ impl KeyExpression for CompiledExpression {
     }
 }
 
-/// The expression behind what the table layer holds, if it was compiled here.
+/// Returns the expression behind the table layer's trait object, if this module compiled it.
 pub(crate) fn compiled(expression: &dyn KeyExpression) -> Option<&CompiledExpression> {
     expression.as_any().downcast_ref()
 }
@@ -286,7 +291,7 @@ impl ExpressionCompiler for IndexExpressions {
         let relation = Arc::new(Relation::unopened(table.clone()));
         let context = sessionless::analyze_context(0);
         let read = || {
-            // Whether it is a predicate makes a difference for the words of errors alone.
+            // The kind of part, key or predicate, only changes the words of errors.
             let expr = index_expression(&expression.text, &relation, &context, IndexPart::Key)?;
             if expr.ty.0 != expression.type_oid {
                 return Err(SqlError::new(
@@ -298,7 +303,7 @@ impl ExpressionCompiler for IndexExpressions {
                 ));
             }
             let mut columns = ColumnMask::none();
-            // Collects; never ends the walk.
+            // Collects columns; never ends the walk.
             expr.any(&mut |part| {
                 if let ExprKind::Slot { depth: 0, slot } = part.kind {
                     columns.insert(slot);

@@ -1,4 +1,4 @@
-//! Indexes as the statements that make them: `pg_get_indexdef`.
+//! Writes indexes as the statements that make them: `pg_get_indexdef`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use pg_query::NodeEnum;
 
 use crate::walk::each_node;
 
-/// The CREATE INDEX statement of an index; `None` when the relation is no index.
+/// Returns the CREATE INDEX statement of an index; `None` when the relation is not an index.
 pub fn index_definition_text(
     state: &CatalogState,
     relation: &Relation,
@@ -19,7 +19,7 @@ pub fn index_definition_text(
     definition_text(state, relation, path, false)
 }
 
-/// [`index_definition_text`], without needless brackets and schemas if `pretty`.
+/// Does the work of [`index_definition_text`], without needless brackets and schemas if `pretty`.
 pub(crate) fn definition_text(
     state: &CatalogState,
     relation: &Relation,
@@ -43,7 +43,7 @@ pub(crate) fn definition_text(
         "CREATE {}INDEX {} ON {}{schema}{} USING btree ({})",
         if index.unique { "UNIQUE " } else { "" },
         quote_identifier(&relation.name),
-        // Its parts are made by statements of their own.
+        // Statements of their own make the partitions' indexes.
         if table.is_partitioned() { "ONLY " } else { "" },
         quote_identifier(&table.name),
         key.join(", ")
@@ -75,7 +75,7 @@ pub(crate) fn definition_text(
     Some(text)
 }
 
-/// An expression as it is shown with all brackets, or without the needless ones.
+/// Writes an expression with all brackets, or without the needless ones.
 fn expression_text(
     expression: &StoredExpression,
     table: &Arc<Relation>,
@@ -87,8 +87,8 @@ fn expression_text(
     text.unwrap_or_else(|_| expression.shown.clone())
 }
 
-/// One key column of an index, by its number from 1; INCLUDE columns follow. `None` past the end. Without needless brackets
-/// if `pretty`.
+/// Returns one key column of an index, by its number from 1; INCLUDE columns follow. `None` past
+/// the end. Without needless brackets if `pretty`.
 pub(crate) fn column_text(
     state: &CatalogState,
     relation: &Relation,
@@ -107,7 +107,7 @@ pub(crate) fn column_text(
     Some(quote_identifier(&table.columns.get(usize::from(*column))?.name))
 }
 
-/// Values that are no plain words or numbers are quoted, as PostgreSQL does.
+/// Writes an option; quotes values other than plain words and numbers, as PostgreSQL does.
 fn option_text(name: &str, value: &str) -> String {
     let plain = quote_identifier(value) == value;
     format!(
@@ -116,7 +116,7 @@ fn option_text(name: &str, value: &str) -> String {
     )
 }
 
-/// A key as the grammar takes it: a column, a call, or an expression in brackets.
+/// Writes a key in a form that the grammar accepts: a column, a call, or an expression in brackets.
 fn key_source(
     key: &IndexColumn,
     table: &Relation,
@@ -135,7 +135,8 @@ fn key_source(
     }
 }
 
-/// Whether the grammar takes the expression as a key without parentheses: a call of a function.
+/// Decides whether the grammar accepts the expression as a key without parentheses, which is true
+/// for a function call.
 fn is_call(text: &str) -> bool {
     text.ends_with(')')
         && text.split_once('(').is_some_and(|(name, _)| {
@@ -143,7 +144,7 @@ fn is_call(text: &str) -> bool {
         })
 }
 
-/// Whether it is a call that has brackets in its own syntax: `(x AT TIME ZONE y)`.
+/// Decides whether the expression is a call with brackets in its own syntax: `(x AT TIME ZONE y)`.
 fn has_own_brackets(shown: &str, expression: &StoredExpression) -> bool {
     let mut root = None;
     let read = each_node(&expression.text, |node| {

@@ -1,4 +1,4 @@
-//! A sequence as a relation of one row.
+//! Presents a sequence as a relation of one row.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ impl VirtualTable for SequenceRow {
         let generator = state.relation(self.0).and_then(|found| found.number_generator.as_ref());
         let Some(generator) = generator else { return Ok(()) };
         let (last, is_called) = generator.state()?;
-        // How many numbers are taken from the log ahead of time is not told.
+        // `log_cnt` is always 0: the count of numbers already logged ahead is not shown.
         row(&[Datum::Int8(last), Datum::Int8(0), Datum::Bool(is_called)])
     }
 }
 
-/// What FROM reads where it names this sequence.
+/// Returns the relation that FROM reads for this sequence.
 pub(crate) fn relation_of(sequence: &Arc<Relation>) -> Relation {
     let mut definition = sequence.definition.clone();
     definition.columns = sequence.shown_columns(&CatalogState::default());

@@ -1,4 +1,4 @@
-//! Stored expressions as PostgreSQL shows them: defaults, checks, keys and predicates of indexes.
+//! Shows stored expressions as PostgreSQL does: defaults, checks, keys and predicates of indexes.
 
 mod syntax;
 
@@ -21,7 +21,7 @@ use crate::functions::arguments_text;
 use crate::plan::SetFunction;
 use crate::sessionless;
 
-/// Values of the session that have names of their own, which functions do not show.
+/// Values of the session with names of their own, which are shown instead of function calls.
 const VALUE_FUNCTIONS: &[&str] = &[
     "CURRENT_DATE",
     "CURRENT_TIME",
@@ -32,11 +32,11 @@ const VALUE_FUNCTIONS: &[&str] = &[
     "SESSION_USER",
 ];
 
-/// An expression over the columns of `relation`, or the default of a column (`target`: type and name), as PostgreSQL shows
-/// it with all brackets.
+/// Shows an expression over the columns of `relation`, or the default of a column (`target`: type
+/// and name), as PostgreSQL does, with all brackets.
 ///
 /// # Errors
-/// Analysis's, when the text cannot be read any more.
+/// Errors of analysis, when the text cannot be read any more.
 pub fn shown_expression(
     text: &str,
     relation: Option<&Arc<Relation>>,
@@ -47,7 +47,7 @@ pub fn shown_expression(
     show(text, relation, target, catalog, path, false)
 }
 
-/// [`shown_expression`], without needless brackets if `pretty`.
+/// Does the work of [`shown_expression`], without needless brackets if `pretty`.
 pub(crate) fn show(
     text: &str,
     relation: Option<&Arc<Relation>>,
@@ -65,7 +65,7 @@ pub(crate) fn show(
         AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
     stack::whole(|| {
         let expr = stored_expression(text, relation, &context, target.map(|(column, _)| column))?;
-        // What an assignment would convert, is not shown to be converted.
+        // A conversion that the assignment implies is not shown.
         let expr = match expr.kind {
             ExprKind::Cast { argument, purpose: CastPurpose::Implied, .. }
             | ExprKind::Length { argument, explicit: false } => *argument,
@@ -75,11 +75,11 @@ pub(crate) fn show(
     })
 }
 
-/// The CHECK of a domain over values of the type `value`, as PostgreSQL shows it: with all brackets, or without needless
-/// ones if `pretty`.
+/// Shows the CHECK of a domain over values of the type `value`, as PostgreSQL does: with all
+/// brackets, or without needless ones if `pretty`.
 ///
 /// # Errors
-/// Analysis's, when the text cannot be read any more.
+/// Errors of analysis, when the text cannot be read any more.
 pub fn shown_domain_check(
     text: &str,
     value: ColumnType,
@@ -90,7 +90,7 @@ pub fn shown_domain_check(
     let settings = TextSettings { types: catalog.types_shown(path), ..TextSettings::default() };
     let context =
         AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
-    // A row that has the value as its only column.
+    // A row with the value as its only column.
     let columns = vec![Column::new(VALUE, value)];
     let row = Arc::new(Relation::unopened(RelationDefinition { columns, ..nothing() }));
     stack::whole(|| {
@@ -99,7 +99,8 @@ pub fn shown_domain_check(
     })
 }
 
-/// The WHEN condition of a trigger, as PostgreSQL shows it: with all brackets, or without needless ones if `pretty`.
+/// Shows the WHEN condition of a trigger as PostgreSQL does: with all brackets, or without needless
+/// ones if `pretty`.
 pub fn trigger_condition(
     text: &str,
     table: &Arc<Relation>,
@@ -111,7 +112,8 @@ pub fn trigger_condition(
     let settings = TextSettings { types: catalog.types_shown(path), ..TextSettings::default() };
     let context =
         AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
-    // A row that has the columns of both rows, whose names stand for those with a point in them.
+    // A row with the columns of both rows. Its column names stand for the dotted names, such as
+    // `new.a`.
     let stand_in = |row: &str, at: usize| format!("niwaki_{row}_{at}_");
     let of_row = |row: &'static str| {
         table
@@ -136,7 +138,7 @@ pub fn trigger_condition(
     shown
 }
 
-/// What the checks of a domain call its value.
+/// The name of the value in the checks of a domain.
 const VALUE: &str = "VALUE";
 
 fn written(
@@ -152,7 +154,7 @@ fn written(
     })
 }
 
-/// An analyzed expression over the columns of a table, with all brackets.
+/// Shows an analyzed expression over the columns of a table, with all brackets.
 pub(crate) fn shown_over(
     expr: &Expr,
     relation: &Arc<Relation>,
@@ -161,37 +163,37 @@ pub(crate) fn shown_over(
     written(expr, context, Some(relation), false, false)
 }
 
-/// What an expression stands in: decides whether brackets are needless.
+/// The construct around an expression, which decides whether brackets are needless.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parent<'p> {
-    /// Nothing, or something that has brackets of its own.
+    /// No construct, or one with brackets of its own.
     None,
     And,
     Or,
     Not,
-    /// An operator; whether it is the left operand.
+    /// An operator; true for the left operand.
     Operator(&'p str, bool),
-    /// Something that binds tighter than all operators.
+    /// A construct that binds tighter than all operators.
     Tight,
 }
 
 /// Writes expressions: over the columns of a relation, or inside a query.
 pub(crate) struct Writer<'w, 'e> {
     relation: Option<&'w Arc<Relation>>,
-    /// The query around it, which knows what its slots are called.
+    /// The query around the expression, which knows the names of slots.
     level: Option<&'w Level<'w>>,
     pretty: bool,
-    /// Whether the relation is the row that a domain's check reads.
+    /// True if the relation is the row that a domain's check reads.
     of_domain: bool,
-    /// What lines inside of an expression are indented by.
+    /// The columns that lines inside an expression are indented by.
     indent: usize,
     exec: &'w ExecContext<'e>,
 }
 
-/// The integer that a constant of another type was written as.
+/// Returns the integer form in which a constant of another type was written.
 fn written_as_integer(value: &Datum) -> Option<i32> {
     match value {
-        // Written with a point, it would have digits behind it, or be no integer.
+        // A constant written with a point would have digits after it, or would not be an integer.
         Datum::Numeric(number) => {
             let text = number.to_string();
             text.parse().ok()
@@ -205,7 +207,7 @@ fn written_as_integer(value: &Datum) -> Option<i32> {
     }
 }
 
-/// How tight an arithmetic operator binds.
+/// Returns the precedence of an arithmetic operator; higher binds tighter.
 fn tightness(operator: &str) -> Option<u8> {
     match operator {
         "+" | "-" => Some(1),
@@ -215,7 +217,7 @@ fn tightness(operator: &str) -> Option<u8> {
 }
 
 impl<'w, 'e> Writer<'w, 'e> {
-    /// For expressions inside a query.
+    /// Creates a writer for expressions inside a query.
     pub(crate) fn over(
         level: &'w Level<'w>,
         pretty: bool,
@@ -226,7 +228,7 @@ impl<'w, 'e> Writer<'w, 'e> {
         Self { relation, level: Some(level), pretty, of_domain, indent, exec }
     }
 
-    /// The same for expressions on another level.
+    /// Creates a writer in the same style for expressions on another level.
     pub(crate) fn on<'o>(&'o self, level: &'o Level<'o>) -> Writer<'o, 'e> {
         Writer { level: Some(level), ..*self }
     }
@@ -243,7 +245,7 @@ impl<'w, 'e> Writer<'w, 'e> {
         self.indent
     }
 
-    /// A call of a function that gives a set.
+    /// Writes a call of a set-returning function.
     pub(crate) fn set_call(&self, function: &SetFunction, arguments: &[Expr]) -> String {
         let name = match function {
             SetFunction::Builtin(function) => function.sql_name(),
@@ -261,17 +263,17 @@ impl<'w, 'e> Writer<'w, 'e> {
         self.exec
     }
 
-    /// Whether a slot stands for something that is computed.
+    /// Decides whether a slot stands for a computed value.
     pub(crate) fn stands_for_call(&self, expr: &Expr) -> bool {
         self.level.is_some_and(|level| level.is_computed(expr))
     }
 
-    /// Whether a slot stands for GROUPING.
+    /// Decides whether a slot stands for GROUPING.
     pub(crate) fn stands_for_grouping(&self, expr: &Expr) -> bool {
         self.level.is_some_and(|level| level.is_grouping(expr))
     }
 
-    /// A column, already written, as another type of the same bytes.
+    /// Writes the name of a column with a cast to another type of the same bytes.
     pub(crate) fn relabelled(&self, name: &str, expr: &Expr) -> String {
         let kind = self.type_name(ColumnType { typmod: -1, ..expr.column_type() });
         if self.pretty { format!("{name}::{kind}") } else { format!("({name})::{kind}") }
@@ -279,12 +281,12 @@ impl<'w, 'e> Writer<'w, 'e> {
 }
 
 impl Writer<'_, '_> {
-    /// Puts brackets around, unless they are needless and to be left out.
+    /// Puts brackets around a text, unless they are needless and left out.
     fn bracketed(&self, text: String, needed: bool) -> String {
         if needed || !self.pretty { format!("({text})") } else { text }
     }
 
-    /// A query has brackets of its own; where nothing needless is written, it gets others.
+    /// Adds brackets to a query in pretty style. The query already has brackets of its own.
     fn bracketed_pretty(&self, text: String) -> String {
         if self.pretty { format!("({text})") } else { text }
     }
@@ -331,7 +333,8 @@ impl Writer<'_, '_> {
                 format!("{} COLLATE {}", self.show(&plain, Parent::Tight), quote_identifier(name));
             return self.bracketed(text, parent != Parent::None);
         }
-        // Another type for the same bytes is a cast that takes no work, so it is no part of the expression.
+        // Another type for the same bytes is a cast without work, so the expression tree has no
+        // node for it.
         let of_group = || self.level.and_then(|level| level.group_type(expr));
         if let Some(own) = expr.made_type().or_else(of_group).filter(|own| *own != expr.ty) {
             let argument = Expr { ty: own, typmod: -1, domain: None, ..expr.clone() };
@@ -361,7 +364,7 @@ impl Writer<'_, '_> {
                 if expr.ty.0 == column.type_oid && as_domain {
                     return name;
                 }
-                // Another type for the same bytes.
+                // The column is read as another type of the same bytes.
                 self.relabelled(&name, expr)
             }
             ExprKind::Const(value) => match written_as_integer(value) {
@@ -399,7 +402,7 @@ impl Writer<'_, '_> {
             ExprKind::Populated { records, arguments } => {
                 format!("{}({})", records.function.sql_name(), self.list(arguments))
             }
-            // The comparison takes both types.
+            // The comparison takes both types, so the cast is not shown.
             ExprKind::Cast { argument, purpose: CastPurpose::Compared, .. } => {
                 self.show(argument, parent)
             }
@@ -408,7 +411,7 @@ impl Writer<'_, '_> {
             | ExprKind::Domain { argument, .. } => {
                 let mut argument = argument;
                 let made;
-                // What is fitted to a length is of the type already.
+                // A value that is fitted to a length already has the type.
                 if let (ExprKind::Length { .. }, Some(ty)) = (&expr.kind, argument.made_type()) {
                     made = Box::new(Expr { ty, ..(**argument).clone() });
                     argument = &made;
@@ -471,7 +474,7 @@ impl Writer<'_, '_> {
                 let word = if *any { "ANY" } else { "ALL" };
                 let left = self.show(left, Parent::Operator(function.name, true));
                 let shown = self.show(right, Parent::None);
-                // Behind ANY a bare query would be one whose rows are compared, not one that gives an array.
+                // After ANY, a bare query would mean its rows, not the array that it returns.
                 let shown = match &right.kind {
                     ExprKind::SubQuery(_) => {
                         format!(
@@ -496,10 +499,10 @@ impl Writer<'_, '_> {
         type_text(column, self.exec)
     }
 
-    /// A constant; of the integers, only type `integer` is not said.
+    /// Writes a constant. Among the integer types, only `integer` is left unnamed.
     fn constant(&self, value: &Datum, expr: &Expr, parent: Parent<'_>) -> String {
         match value {
-            // In a query the type of a column may be that of a constant.
+            // In a query, a constant may decide the type of a column, so its type is shown.
             Datum::Int2(_) | Datum::Int8(_)
                 if self.level.is_some() && !matches!(parent, Parent::Operator(..)) =>
             {
@@ -517,7 +520,7 @@ impl Writer<'_, '_> {
                     _ => self.plain(expr),
                 }
             }
-            // An operator of two types of integers takes the literal as it is.
+            // An operator of two integer types takes the literal as it is.
             Datum::Int2(v) if *v >= 0 => v.to_string(),
             Datum::Int8(v) if (0..=i64::from(i32::MAX)).contains(v) => v.to_string(),
             _ => self.plain(expr),
@@ -537,7 +540,8 @@ impl Writer<'_, '_> {
         )
     }
 
-    /// A row that is one column, which would be all of its columns without its type.
+    /// Writes an expression as a column. A whole row gets its type, because without the type it
+    /// would mean all of its columns.
     pub(crate) fn column(&self, expr: &Expr) -> String {
         let text = self.show(expr, Parent::None);
         match &expr.kind {
@@ -548,7 +552,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// A CASE, each part on a line of its own.
+    /// Writes a CASE, each part on a line of its own.
     fn case(
         &self,
         ty: TypeOid,
@@ -562,7 +566,8 @@ impl Writer<'_, '_> {
             text.push_str(&format!(" {}", self.show(operand, Parent::None)));
         }
         for (condition, result) in branches {
-            // With an operand, the condition compares it with what stands in the text.
+            // With an operand, the analyzed condition holds the comparison; the text shows only its
+            // right side.
             let condition = match (operand, &condition.kind) {
                 (Some(_), ExprKind::Call { arguments, .. }) => {
                     arguments.last().unwrap_or(condition)
@@ -581,7 +586,7 @@ impl Writer<'_, '_> {
         text
     }
 
-    /// What stands only inside queries.
+    /// Writes expressions that occur only inside queries.
     fn inside(&self, level: &Level<'_>, expr: &Expr, parent: Parent<'_>) -> Option<String> {
         Some(match &expr.kind {
             ExprKind::Slot { depth, slot } => level.slot((*depth, *slot), expr, parent, self),
@@ -620,7 +625,7 @@ impl Writer<'_, '_> {
         })
     }
 
-    /// What has no rule of its own here.
+    /// Writes expressions that have no rule in this module.
     fn plain(&self, expr: &Expr) -> String {
         match self.relation {
             Some(relation) if self.of_domain => {
@@ -636,7 +641,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// A relation without columns: what an expression reads that reads none.
+/// Returns a relation without columns, for expressions that read no column.
 fn nothing() -> RelationDefinition {
     RelationDefinition::new(
         niwaki_catalog::Oid::INVALID,

@@ -1,5 +1,5 @@
-//! Statements that nest deeply end in a result or in 54001, never in a crash of the process. Those that join many tables
-//! can be interrupted.
+//! Checks that deeply nested statements end in a result or in 54001, never in a crash of the
+//! process. Statements that join many tables can be interrupted.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use niwaki_catalog::{CatalogState, SearchPath};
 use niwaki_sql::{AnalyzeContext, PlannerSettings, Result, SqlError, analyze, parse};
 use niwaki_types::{TextSettings, TypeError, work};
 
-/// `None` when the statement was analyzed, else the SQLSTATE.
+/// Returns `None` when the statement was analyzed, else the SQLSTATE.
 fn outcome(sql: &str) -> Option<&'static str> {
     outcome_unless(sql, &|| Ok(()))
 }
 
-/// The same, asking `interrupts`.
+/// Does the same, with interrupt checks by `interrupts`.
 fn outcome_unless(sql: &str, interrupts: &dyn Fn() -> Result<()>) -> Option<&'static str> {
     let catalog = CatalogState::default();
     let path = SearchPath { schemas: Vec::new(), creation: None };
@@ -97,7 +97,7 @@ fn planning_of_many_tables_is_interrupted() {
             })
         };
         assert_eq!(until(usize::MAX), None, "{tables} tables");
-        // Once for each pair of sets at least.
+        // At least once for each pair of tables.
         let all = asked.get();
         assert!(all >= tables * (tables - 1) / 2, "{tables} tables: asked {all} times");
         for at in [1, all / 2, all] {
@@ -109,7 +109,7 @@ fn planning_of_many_tables_is_interrupted() {
 
 #[test]
 fn planning_of_what_nests_takes_no_time_of_its_own_for_each_level() {
-    // What is planned in two ways, of which one is taken, would take 2^30 turns.
+    // If each level were planned in two ways to choose one, the planning would take 2^30 turns.
     let nested = |innermost: &str, level: &dyn Fn(usize, &str) -> String| {
         (0..30).rev().fold(innermost.to_owned(), |sql, number| level(number, &sql))
     };
@@ -151,13 +151,14 @@ fn planning_of_what_nests_takes_no_time_of_its_own_for_each_level() {
 
 #[test]
 fn what_rewriting_puts_into_one_another_ends_no_process() {
-    // A hundred thousand levels if they are put into one another, of which analysis met a thousand.
+    // Rewriting puts a hundred thousand levels into one another, while analysis saw only a
+    // thousand.
     let signs = "- ".repeat(1_000);
     let innermost = "select a from (values (1), (2)) t(a)".to_owned();
     let sql = (0..100).fold(innermost, |sql, _| format!("select {signs}a as a from ({sql}) t"));
     let found = outcome(&format!("select count(*), sum(a) from ({sql}) t"));
     assert!(found.is_none_or(|sqlstate| sqlstate == "54001"), "{found:?}");
-    // What the order of rows means nests with each entry.
+    // The comparison of two rows nests once for each entry.
     let ones = vec!["1"; 1_664].join(", ");
     assert_eq!(outcome(&format!("select ({ones}) < ({ones}), ({ones}) >= ({ones})")), None);
     let ones = vec!["1"; 100_000].join(", ");
@@ -173,7 +174,7 @@ fn what_rewriting_puts_into_one_another_ends_no_process() {
 
 #[test]
 fn what_analysis_writes_twice_counts_as_work() {
-    // Eighteen levels are a million expressions, of which next to none is written in the text.
+    // Eighteen levels give a million expressions, but the text has very few of them.
     for level in [
         "(({}, 1) < (2, 3))::int",
         "({} between 1 and 2)::int",

@@ -1,4 +1,4 @@
-//! Statements and their results, recorded from PostgreSQL 15: everything that needs no stored table.
+//! Compares statements without stored tables with results recorded from PostgreSQL 15.
 
 mod script;
 
@@ -263,7 +263,7 @@ fn shown(sql: &str, memory: usize, temp: &TempSpace) -> String {
     }
 }
 
-/// Memory that everything in the scripts fits in.
+/// Bytes of memory that are enough for everything in the scripts.
 const PLENTY: usize = 4 << 20;
 
 fn temporary(env: &Env) -> TempSpace {
@@ -275,8 +275,8 @@ fn check(name: &str, script: &str) {
     let temp = temporary(&env);
     script::check(name, script, |statement| shown(statement, PLENTY, &temp));
     assert!(!env.vfs.exists("tmp").unwrap(), "nothing is too large for the memory");
-    // Without memory every sort, hash table and kept row goes to temporary files. Where the order of rows is not said it is
-    // another one then.
+    // Without memory, every sort, hash table and tuplestore goes to temporary files. Rows without a
+    // defined order then come in another order.
     let sorted = |answer: &str| {
         let mut lines: Vec<String> = answer.lines().map(str::to_owned).collect();
         lines.sort();
@@ -451,7 +451,7 @@ fn array_literals() {
     check("array_literals", include_str!("../testscripts/array_literals.test"));
 }
 
-/// Queries on rows (x, y, z) that are given for `{}`; `order by` only where it is complete.
+/// Queries on rows (x, y, z) that replace `{}`; `order by` only where it is complete.
 const RANDOM: &[&str] = &[
     "select * from {} order by y desc, x nulls first, z",
     "select * from {} order by z, x, y limit 7 offset 3",
@@ -482,7 +482,7 @@ const RANDOM: &[&str] = &[
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// However little memory there is, whatever repeats: the answers are those of plenty.
+    /// Checks that the answers with little memory are the same as with plenty.
     #[test]
     fn memory_makes_no_difference(
         rows in proptest::collection::vec((proptest::option::weighted(0.9, 0i32..40), 0i32..40, "[ab]{0,3}"), 0..120),
@@ -497,7 +497,7 @@ proptest! {
         let env = Env::memory();
         let temp = temporary(&env);
         for query in RANDOM {
-            // Each table has its alias where the query gives none.
+            // Each table gets an alias where the query gives none.
             let query = query.replace("{} a", "{a}").replace("{} b", "{b}").replace("{}", &table);
             let named = |name: &str| format!("{}{name}", table.trim_end_matches('t'));
             let query = query.replace("{a}", &named("a")).replace("{b}", &named("b"));

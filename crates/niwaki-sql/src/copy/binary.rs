@@ -1,4 +1,5 @@
-//! The binary format of COPY: a header, rows of values behind their lengths, a trailer.
+//! Reads and writes the binary format of COPY: a header, rows of values behind their lengths, a
+//! trailer.
 
 use std::ops::Range;
 
@@ -8,27 +9,27 @@ use super::input::CopyInput;
 use crate::error::{Result, SqlError};
 
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
-/// What a field's length says of NULL, and a row's count of the end.
+/// The field length that means NULL; as a row's count, the end of the data.
 const NONE: i32 = -1;
-/// Flags that a reader must know; there is none.
+/// Mask of the header flags that a reader must know; no such flag exists.
 const CRITICAL_FLAGS: i32 = !0xffff;
 
 fn wrong(message: impl Into<String>) -> SqlError {
     SqlError::new("22P04", message)
 }
 
-/// Appends what stands before the first row: no flags, no extension.
+/// Appends the header before the first row: no flags, no extension.
 pub(super) fn write_header(out: &mut Vec<u8>) {
     out.extend_from_slice(SIGNATURE);
     out.extend_from_slice(&[0; 8]);
 }
 
-/// Appends what stands behind the last row.
+/// Appends the trailer after the last row.
 pub(super) fn write_trailer(out: &mut Vec<u8>) {
     out.extend_from_slice(&(-1i16).to_be_bytes());
 }
 
-/// Appends a row. A value that is longer than a length can say is one that no row can have.
+/// Appends a row. No row can have a value longer than its length field can express.
 pub(super) fn write_row(
     row: &[Datum],
     types: &[TypeOid],
@@ -48,14 +49,14 @@ pub(super) fn write_row(
     }
 }
 
-/// Takes a number from the beginning of bytes.
+/// Takes `N` bytes from the front of `bytes`.
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
     Some(*taken)
 }
 
-/// The length of the header that bytes begin with; `None` while it is not there as a whole.
+/// Returns the length of the header at the front of `bytes`; `None` while it is incomplete.
 fn header_length(bytes: &[u8]) -> Result<Option<usize>> {
     let mut rest = bytes;
     let Some(signature) = take(&mut rest) else { return Ok(None) };
@@ -73,12 +74,12 @@ fn header_length(bytes: &[u8]) -> Result<Option<usize>> {
     Ok((length <= bytes.len()).then_some(length))
 }
 
-/// What bytes begin with.
+/// The item at the front of some bytes.
 enum Next {
-    /// A row of so many bytes.
+    /// A complete row with its length in bytes.
     Row(usize),
     Trailer,
-    /// A part of one of them.
+    /// An incomplete row or trailer.
     Part,
 }
 
@@ -88,7 +89,7 @@ fn next(bytes: &[u8]) -> Result<Next> {
     if i32::from(count) == NONE {
         return Ok(Next::Trailer);
     }
-    // A count below that is refused as one that is not expected.
+    // A lower count has no fields here; the caller refuses it as unexpected.
     for _ in 0..count {
         let Some(length) = take(&mut rest).map(i32::from_be_bytes) else { return Ok(Next::Part) };
         if length == NONE {
@@ -101,10 +102,10 @@ fn next(bytes: &[u8]) -> Result<Next> {
     Ok(Next::Row(bytes.len() - rest.len()))
 }
 
-/// The values of a row; `None` is NULL.
+/// Returns the values of a row; `None` is NULL.
 ///
 /// # Errors
-/// 22P04 when there are not as many as expected.
+/// 22P04 when the row does not have the expected number of values.
 pub fn fields(row: &[u8], expected: usize) -> Result<Vec<Option<&[u8]>>> {
     let mut rest = row;
     let count = take(&mut rest).map_or(0, i16::from_be_bytes);
@@ -121,7 +122,7 @@ pub fn fields(row: &[u8], expected: usize) -> Result<Vec<Option<&[u8]>>> {
 }
 
 impl CopyInput {
-    /// The next row; `None` after the last.
+    /// Returns the next row; `None` after the last.
     pub(super) fn next_row(
         &mut self,
         fill: &mut dyn FnMut(&mut Vec<u8>) -> Result<bool>,

@@ -1,4 +1,4 @@
-//! The CSV format of COPY.
+//! Reads and writes the CSV format of COPY.
 
 use std::ops::Range;
 
@@ -6,12 +6,12 @@ use super::input::Fields;
 use crate::error::{Result, SqlError};
 use crate::utility::{CopyOptions, Csv};
 
-/// Looks for the newline that ends a record: one outside of quotes. What it found out about the bytes so far stays for those
-/// that follow.
+/// Finds the newline outside quotes that ends a record. The state after the bytes so far is kept
+/// for the bytes that follow.
 #[derive(Debug)]
 pub(super) struct RecordEnd {
     quote: u8,
-    /// `None` where quotes are doubled: then they need no attention.
+    /// Escape character; `None` where quotes are doubled, which needs no state.
     escape: Option<u8>,
     quoted: bool,
     escaped: bool,
@@ -23,7 +23,7 @@ impl RecordEnd {
         Self { quote: csv.quote, escape, quoted: false, escaped: false }
     }
 
-    /// Position of the newline within `bytes[range]`, if it is there.
+    /// Returns the position of the newline within `bytes[range]`, if there is one.
     pub(super) fn find(&mut self, bytes: &[u8], range: Range<usize>) -> Option<usize> {
         for at in range {
             let byte = bytes[at];
@@ -62,7 +62,7 @@ impl Fields {
         loop {
             let next = bytes.next();
             if next.is_none() || next == Some(options.delimiter) {
-                // NULL is what was written without quotes.
+                // NULL is only a value without quotes.
                 let is_null = !was_quoted && &record[raw_start..at] == options.null.as_bytes();
                 self.push(&field, is_null);
                 if next.is_none() {
@@ -96,7 +96,8 @@ impl Fields {
     }
 }
 
-/// Appends a value, in quotes if it must be or if they are asked for; `alone`: it is all that stands in the line.
+/// Appends a value, in quotes if needed or asked for. `alone`: the value is the only one of the
+/// line.
 pub(super) fn write(
     value: &[u8],
     quotes: bool,
@@ -137,7 +138,7 @@ mod tests {
         CopyOptions { delimiter: b',', null, csv: Some(csv), ..CopyOptions::default() }
     }
 
-    /// The fields of each record of data that comes in pieces of so many bytes.
+    /// Returns the fields of each record of data that arrives in pieces of `piece` bytes.
     fn read(data: &[u8], piece: usize, options: &CopyOptions) -> Result<Vec<Vec<Option<String>>>> {
         let mut input = CopyInput::of(options);
         let mut pieces = data.chunks(piece);

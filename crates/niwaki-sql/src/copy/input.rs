@@ -1,4 +1,4 @@
-//! Lines and fields of COPY FROM.
+//! Cuts COPY FROM data into lines and fields.
 
 use std::ops::Range;
 
@@ -13,22 +13,22 @@ use crate::utility::CopyOptions;
 #[derive(Debug)]
 pub struct CopyInput {
     pub(super) buffer: Vec<u8>,
-    /// Where the next line begins in `buffer`.
+    /// Start of the next line in `buffer`.
     pub(super) start: usize,
-    /// Up to where no line end was found.
+    /// End of the part of `buffer` that was searched for a line end without finding one.
     searched: usize,
-    /// The client sent everything.
+    /// True once the client sent everything.
     pub(super) ended: bool,
-    /// A line `\.` was met: what follows is ignored.
+    /// True once a line `\.` was met: the data after it is ignored.
     marked: bool,
-    /// Whether lines end with `\r\n`; known after the first.
+    /// True if lines end with `\r\n`; known after the first line.
     carriage_returns: Option<bool>,
     pub(super) line: u64,
-    /// The format is the binary one: lines are its rows.
+    /// True for the binary format: its rows count as lines.
     binary: bool,
-    /// Its header was met.
+    /// True once the binary header was met.
     pub(super) headed: bool,
-    /// Finds the ends of CSV's records.
+    /// Finds the ends of CSV records.
     records: Option<RecordEnd>,
 }
 
@@ -39,7 +39,7 @@ impl Default for CopyInput {
 }
 
 impl CopyInput {
-    /// Nothing read yet.
+    /// Creates an input that has read nothing yet.
     pub fn new() -> Self {
         Self {
             buffer: Vec::with_capacity(64 * 1024),
@@ -55,27 +55,28 @@ impl CopyInput {
         }
     }
 
-    /// Nothing read yet, of a format.
+    /// Creates an input of a format that has read nothing yet.
     pub fn of(options: &CopyOptions) -> Self {
         let records = options.csv.as_ref().map(RecordEnd::new);
         Self { records, binary: options.binary, ..Self::new() }
     }
 
-    /// Number of the line that [`CopyInput::next_line`] gave last, from 1.
+    /// Returns the number, from 1, of the line that [`CopyInput::next_line`] returned last.
     pub fn line_number(&self) -> u64 {
         self.line
     }
 
-    /// The bytes of a line that [`CopyInput::next_line`] gave; valid until it is called again.
+    /// Returns the bytes of a line that [`CopyInput::next_line`] found; valid until its next call.
     pub fn line(&self, range: &Range<usize>) -> &[u8] {
         self.buffer.get(range.clone()).unwrap_or_default()
     }
 
-    /// The next line, without its end; `None` after the last. `fill` appends more data and tells
-    /// whether there may be still more.
+    /// Returns the next line, without its end; `None` after the last. `fill` appends more data and
+    /// returns whether more may follow.
     ///
     /// # Errors
-    /// Those of `fill`; 22P04 for line ends of mixed kinds, and for binary data that is none.
+    /// Errors of `fill`; 22P04 for line ends of mixed kinds, and for data that is not in the binary
+    /// format.
     pub fn next_line(
         &mut self,
         fill: &mut dyn FnMut(&mut Vec<u8>) -> Result<bool>,
@@ -93,7 +94,7 @@ impl CopyInput {
                 self.searched = self.start;
                 self.line += 1;
                 if self.records.is_some() {
-                    // Those within quotes count, too.
+                    // Newlines within quotes count, too.
                     self.line += memchr::memchr_iter(b'\n', self.line(&range)).count() as u64;
                 }
                 self.strip_carriage_return(&mut range)?;
@@ -118,7 +119,7 @@ impl CopyInput {
                 self.buffer.push(b'\n');
                 continue;
             }
-            // Keep the buffer from growing with what was read already.
+            // Remove the part that was already read, so that the buffer does not grow with it.
             if self.start > 0 {
                 self.buffer.drain(..self.start);
                 self.searched -= self.start;
@@ -126,12 +127,12 @@ impl CopyInput {
             }
             let before = self.buffer.len();
             self.ended = !fill(&mut self.buffer)?;
-            // What is one line so far.
+            // Charge what has become of the line so far.
             charge_more(before, self.buffer.len() - before)?;
         }
     }
 
-    /// Reads and forgets what follows the end marker.
+    /// Reads and discards the data after the end marker.
     fn drain(
         &mut self,
         fill: &mut dyn FnMut(&mut Vec<u8>) -> Result<bool>,
@@ -146,7 +147,8 @@ impl CopyInput {
         Ok(None)
     }
 
-    /// Position of the newline that ends the current line: one that no backslash escapes.
+    /// Returns the position of the newline that ends the current line: one that no backslash
+    /// escapes.
     fn find_end(&mut self) -> Option<usize> {
         let mut from = self.searched;
         if let Some(records) = &mut self.records {
@@ -199,7 +201,7 @@ impl CopyInput {
     }
 }
 
-/// The fields of one line, unescaped; its memory is used again for the next line.
+/// The fields of one line, unescaped; the buffers are reused for the next line.
 #[derive(Debug, Default)]
 pub struct Fields {
     bytes: Vec<u8>,
@@ -208,17 +210,17 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// No fields.
+    /// Creates an empty list of fields.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Number of fields.
+    /// Returns the number of fields.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none; never so after [`Fields::split`].
+    /// Returns true if there is no field; false after every [`Fields::split`].
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -226,7 +228,7 @@ impl Fields {
     /// Cuts a line into fields.
     ///
     /// # Errors
-    /// 22021 for bytes that are no UTF-8.
+    /// 22021 for bytes that are not UTF-8.
     pub fn split(&mut self, line: &[u8], options: &CopyOptions) -> Result<()> {
         self.bytes.clear();
         self.ends.clear();
@@ -237,7 +239,7 @@ impl Fields {
         let null = options.null.as_bytes();
         let mut rest = line;
         loop {
-            // One pass: copies up to the delimiter, stops at backslashes.
+            // One pass: copies up to the delimiter, and stops at backslashes.
             let field_start = self.bytes.len();
             let raw = rest;
             let mut taken = 0;
@@ -280,7 +282,7 @@ impl Fields {
         self.ends.push((self.bytes.len(), is_null));
     }
 
-    /// 22021 for bytes that are no UTF-8.
+    /// Returns 22021 for bytes that are not UTF-8.
     fn check(&self) -> Result<()> {
         match std::str::from_utf8(&self.bytes) {
             Ok(text) if !text.contains('\0') => Ok(()),
@@ -293,7 +295,7 @@ impl Fields {
         }
     }
 
-    /// Field number `position`, from 0; `None` for NULL and past the end.
+    /// Returns field number `position`, from 0; `None` for NULL and past the end.
     pub fn get(&self, position: usize) -> Option<&str> {
         let (end, is_null) = *self.ends.get(position)?;
         if is_null {
@@ -303,12 +305,13 @@ impl Fields {
             None => 0,
             Some(before) => self.ends[before].0,
         };
-        // `split` checked the whole; a cut inside a character would need a delimiter there, and
+        // `split` checked the whole. A cut inside a character would need a delimiter there, and
         // delimiters are ASCII.
         std::str::from_utf8(&self.bytes[start..end]).ok()
     }
 
-    /// Appends what the backslash at `at` stands for; returns the position after the escape.
+    /// Appends the character that the escape at `at` stands for; returns the position after the
+    /// escape.
     fn unescape(&mut self, line: &[u8], at: usize) -> usize {
         let Some(&c) = line.get(at + 1) else {
             // A backslash at the end of the line stands for itself.
@@ -365,13 +368,13 @@ fn invalid_bytes(bytes: &[u8]) -> SqlError {
     )
 }
 
-/// The CONTEXT of an error in a line.
+/// Returns the CONTEXT of an error in a line.
 pub fn context(table: &str, line_number: u64, line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     format!("COPY {table}, line {line_number}: \"{}\"", shortened(&text))
 }
 
-/// The CONTEXT of an error in a field.
+/// Returns the CONTEXT of an error in a field.
 pub fn context_column(table: &str, line_number: u64, column: &str, value: Option<&str>) -> String {
     match value {
         Some(value) => {
@@ -429,7 +432,7 @@ mod tests {
         assert_eq!(lines(&[b"a\r\nb\nc"]).unwrap_err().sqlstate, "22P04");
     }
 
-    /// Cutting the same data anywhere gives the same lines.
+    /// Checks that the lines do not depend on where the data is cut.
     #[test]
     fn lines_do_not_depend_on_the_cuts() {
         let data = b"one\ttwo\\\nthree\nfour\\\\\n\nfive\n\\.\nnot seen\n";

@@ -1,4 +1,4 @@
-//! The formats of COPY, both ways. Pure functions over bytes: no table, no session.
+//! Reads and writes the formats of COPY. Pure functions over bytes: no table, no session.
 
 mod binary;
 mod csv;

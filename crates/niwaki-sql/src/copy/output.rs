@@ -1,4 +1,4 @@
-//! Lines of COPY TO.
+//! Writes the lines of COPY TO.
 
 use niwaki_types::growing::{ask_to_grow, charge_more, value_bytes};
 use niwaki_types::{Datum, TextSettings, TypeOid, work, write_text};
@@ -7,10 +7,10 @@ use super::{binary, csv};
 use crate::error::Result;
 use crate::utility::CopyOptions;
 
-/// Bytes of a value that are written between two looks for interrupts.
+/// Bytes of a value that are written between two interrupt checks.
 const PART_BYTES: usize = 64 << 10;
 
-/// Makes lines of rows; its memory is used again for the next line.
+/// Turns rows into lines; the buffer is reused for the next line.
 #[derive(Debug)]
 pub struct CopyOutput {
     options: CopyOptions,
@@ -20,12 +20,12 @@ pub struct CopyOutput {
     quoted: Vec<bool>,
     line: Vec<u8>,
     value: Vec<u8>,
-    /// Something was written.
+    /// True once something was written.
     begun: bool,
 }
 
 impl CopyOutput {
-    /// For rows of these types.
+    /// Creates the output for rows of these types.
     pub fn new(options: CopyOptions, types: Vec<TypeOid>, settings: TextSettings) -> Self {
         let (quoted, line, value) = (Vec::new(), Vec::new(), Vec::new());
         Self { options, types, settings, quoted, line, value, begun: false }
@@ -37,7 +37,7 @@ impl CopyOutput {
         Self { quoted, ..self }
     }
 
-    /// The line of column names, its newline included.
+    /// Returns the line of column names, its newline included.
     pub fn header<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> &[u8] {
         self.line.clear();
         for (i, name) in names.enumerate() {
@@ -63,7 +63,7 @@ impl CopyOutput {
         }
     }
 
-    /// What follows the last row; nothing in text.
+    /// Returns the bytes after the last row; the text format has none.
     pub fn end(&mut self) -> &[u8] {
         self.line.clear();
         if self.options.binary {
@@ -73,10 +73,11 @@ impl CopyOutput {
         &self.line
     }
 
-    /// The line of a row, its newline included.
+    /// Returns the line of a row, its newline included.
     ///
     /// # Errors
-    /// `54000` where it would be longer than a value may be, `53200` where there is no memory.
+    /// `54000` where the line would be longer than a value may be, `53200` where there is no
+    /// memory.
     pub fn row(&mut self, row: &[Datum]) -> Result<&[u8]> {
         self.line.clear();
         if self.options.binary {
@@ -102,7 +103,7 @@ impl CopyOutput {
                 Datum::Bytea(bytes) => bytes.len().saturating_mul(2),
                 _ => 0,
             };
-            // Once as a value, once in its line.
+            // The bytes exist twice: once as a value, once in the line.
             charge_more(self.line.len(), bytes)?;
             ask_to_grow(self.value.capacity(), 0, bytes)?;
             write_text(value, oid, &self.settings, &mut self.value);

@@ -1,4 +1,4 @@
-//! FROM as text.
+//! Writes FROM clauses as text.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) fn write_from(out: &mut Lines, from: &From, level: &Level<'_>, style:
     }
 }
 
-/// The trees between the commas.
+/// Collects the trees between the commas.
 fn list<'t>(tree: &'t JoinTree, into: &mut Vec<&'t JoinTree>) {
     match tree {
         JoinTree::Join(join) if join.form == JoinForm::Listed => {
@@ -96,7 +96,8 @@ fn write_join(
         let on = style.writer(level, out.indent).show(&on, Parent::None);
         out.push(&if style.pretty { format!(" ON {on}") } else { format!(" ON ({on})") });
     } else if join.kind != JoinType::Inner {
-        // Without common columns, NATURAL asks for nothing; nor does a condition that is always true.
+        // NATURAL without common columns has no condition, and a condition that is always true has
+        // no text.
         out.push(" ON TRUE");
     }
     if !style.pretty {
@@ -106,7 +107,7 @@ fn write_join(
 
 fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style<'_, '_>) {
     let writer = style.writer(level, out.indent);
-    // Whether the name of the item is the one that it has without an alias.
+    // True if the item's name is the one that it has without an alias.
     let mut own_name = false;
     let mut columns = item.aliases.clone();
     let all = |columns: &mut Vec<String>| {

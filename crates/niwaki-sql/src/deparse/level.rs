@@ -1,4 +1,4 @@
-//! What slots are called inside a query.
+//! Names slots inside a query.
 
 use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
@@ -10,25 +10,25 @@ use crate::shown::{Parent, Writer};
 
 /// One query around an expression.
 pub(crate) struct Level<'l> {
-    /// The query around it.
+    /// The next outer query.
     pub(super) up: Option<&'l Level<'l>>,
     pub(super) row: Row<'l>,
-    /// Set-returning functions of its targets.
+    /// Set-returning functions of the query's targets.
     pub(super) sets: &'l [SetCall],
-    /// Its window functions.
+    /// Window functions of the query.
     pub(super) windowing: Option<&'l Windowing>,
     pub(super) shared: &'l [SharedQuery],
 }
 
-/// What the row of a level is.
+/// The row that expressions of a level read.
 pub(super) enum Row<'l> {
-    /// That of FROM: the names of its slots.
+    /// The row of FROM: the names of its slots.
     From(Vec<Option<SlotName>>),
-    /// The groups, and behind them the aggregates; they are computed over the row of `below`.
+    /// The groups, followed by the aggregates, which are computed over the row of `below`.
     Groups { grouping: &'l Grouping, below: &'l Level<'l> },
 }
 
-/// Name of a slot.
+/// The name of a slot.
 pub(super) struct SlotName {
     table: String,
     column: String,
@@ -36,8 +36,8 @@ pub(super) struct SlotName {
 }
 
 impl SlotName {
-    /// Whether an expression reads it as what it is, not as another type of the same bytes: a value of a domain that goes
-    /// where one of its base type is asked for is shown to be converted.
+    /// Decides whether an expression reads the slot as its own type, not as another type of the
+    /// same bytes. A domain's value used as a value of the base type is shown with a conversion.
     fn is_of_its_type(&self, expr: &Expr) -> bool {
         let domain_kept = self.ty.domain.is_none() || expr.domain.is_some();
         self.ty.oid == TypeOid::UNKNOWN || self.ty.oid == expr.ty && domain_kept
@@ -52,7 +52,7 @@ impl<'l> Level<'l> {
         }
     }
 
-    /// A slot as text; `writer` writes what stands inside.
+    /// Writes a slot as text; `writer` writes the expressions inside.
     pub(crate) fn slot(
         &self,
         (depth, slot): (usize, usize),
@@ -98,7 +98,7 @@ impl<'l> Level<'l> {
         }
     }
 
-    /// The name of the column that an expression is, if it is one.
+    /// Returns the column name of an expression that is a column.
     pub(super) fn column_name(&self, expr: &Expr) -> Option<&str> {
         let (ExprKind::Slot { depth, slot }, None) = (&expr.kind, expr.collation) else {
             return None;
@@ -114,14 +114,14 @@ impl<'l> Level<'l> {
         }
     }
 
-    /// A set-returning function of the targets.
+    /// Writes a set-returning function of the targets.
     pub(crate) fn set(&self, number: usize, writer: &Writer<'_, '_>) -> String {
         let Some(call) = self.sets.get(number) else { return "?".to_owned() };
         writer.set_call(&call.function, &call.arguments)
     }
 }
 
-/// A call of an aggregate.
+/// Writes a call of an aggregate.
 pub(super) fn aggregate(call: &AggregateCall, writer: &Writer<'_, '_>) -> String {
     let mut text = format!("{}(", quote_identifier(&call.name));
     if call.distinct {
@@ -153,12 +153,13 @@ pub(super) fn aggregate(call: &AggregateCall, writer: &Writer<'_, '_>) -> String
     text
 }
 
-/// An expression that rows are sorted or grouped by: in brackets, unless it is a column or a constant.
+/// Writes an expression that rows are sorted or grouped by: in brackets, unless it is a column or a
+/// constant.
 pub(super) fn sort_key(expr: &Expr, writer: &Writer<'_, '_>) -> String {
     let text = writer.show(expr, Parent::None);
     let plain = match &expr.kind {
         _ if expr.collation.is_some() => !writer.is_pretty(),
-        // A cast is shown.
+        // A cast is shown as such.
         _ if expr.made_type().is_some_and(|made| made != expr.ty) => !writer.is_pretty(),
         ExprKind::Const(_) => true,
         ExprKind::Window(_) | ExprKind::SetReturning(_) => false,
@@ -173,7 +174,7 @@ pub(super) fn sort_key(expr: &Expr, writer: &Writer<'_, '_>) -> String {
     if plain { text } else { format!("({text})") }
 }
 
-/// What stands behind a key of an order.
+/// Returns the words that follow a sort key.
 pub(super) fn direction(descending: bool, nulls_first: bool) -> &'static str {
     match (descending, nulls_first) {
         (false, false) => "",
@@ -184,7 +185,7 @@ pub(super) fn direction(descending: bool, nulls_first: bool) -> &'static str {
 }
 
 impl Level<'_> {
-    /// Whether a slot stands for GROUPING.
+    /// Decides whether a slot stands for GROUPING.
     pub(crate) fn is_grouping(&self, expr: &Expr) -> bool {
         let ExprKind::Slot { depth, slot } = expr.kind else { return false };
         match self.at(depth).map(|level| &level.row) {
@@ -195,7 +196,7 @@ impl Level<'_> {
         }
     }
 
-    /// The type of the group that a slot stands for, if it does.
+    /// Returns the type of the group that a slot stands for, if any.
     pub(crate) fn group_type(&self, expr: &Expr) -> Option<TypeOid> {
         let ExprKind::Slot { depth, slot } = expr.kind else { return None };
         match self.at(depth).map(|level| &level.row) {
@@ -204,7 +205,7 @@ impl Level<'_> {
         }
     }
 
-    /// Whether a slot stands for an aggregate, or for a group that is computed.
+    /// Decides whether a slot stands for an aggregate or a computed group.
     pub(crate) fn is_computed(&self, expr: &Expr) -> bool {
         let ExprKind::Slot { depth, slot } = expr.kind else { return false };
         match self.at(depth).map(|level| &level.row) {
@@ -217,7 +218,7 @@ impl Level<'_> {
     }
 }
 
-/// The names of the slots of FROM.
+/// Returns the names of the slots of FROM.
 pub(super) fn slot_names(from: &From, shared: &[SharedQuery]) -> Vec<Option<SlotName>> {
     let mut names: Vec<Option<SlotName>> = Vec::new();
     names.resize_with(from.width, || None);
@@ -231,7 +232,7 @@ pub(super) fn slot_names(from: &From, shared: &[SharedQuery]) -> Vec<Option<Slot
     names
 }
 
-/// The names and types of an item's columns.
+/// Returns the names and types of an item's columns.
 pub(super) fn columns_of(item: &FromItem, shared: &[SharedQuery]) -> Vec<(String, ColumnType)> {
     let mut aliases = item.aliases.iter();
     let mut named = |own: &str| aliases.next().map_or_else(|| own.to_owned(), String::clone);
@@ -258,7 +259,7 @@ pub(super) fn columns_of(item: &FromItem, shared: &[SharedQuery]) -> Vec<(String
                 Some(all) => all.iter().map(|(name, kind)| (named(name), *kind)).collect(),
                 None => {
                     let own = function.column_name().unwrap_or(&item.name);
-                    // It may be one that the arguments decide about.
+                    // The arguments may decide the type.
                     vec![(named(own), TypeOid::UNKNOWN.into())]
                 }
             };

@@ -1,13 +1,13 @@
-//! Text that grows by clauses, each on a line of its own.
+//! Text that grows clause by clause, each clause on its own line.
 
-/// What a nested query is indented by.
+/// Columns that a nested query is indented by.
 pub(super) const STEP: usize = 8;
-/// What a JOIN stands further in.
+/// Columns that a JOIN is indented further than its clause.
 pub(super) const JOIN: usize = 4;
-/// What a target, and another FROM item, stands further in.
+/// Columns that a further target or FROM item is indented by.
 pub(super) const ITEM: usize = 4;
 
-/// A text, and how far its lines are indented.
+/// A text with the current indentation of its lines.
 #[derive(Default)]
 pub(super) struct Lines {
     pub(super) text: String,
@@ -19,7 +19,8 @@ impl Lines {
         self.text.push_str(text);
     }
 
-    /// Begins a line, indented by `more` than one step less than the text is.
+    /// Begins a line and writes `word`. The indentation is one [`STEP`] less than the text's, plus
+    /// `more`.
     pub(super) fn clause(&mut self, word: &str, more: usize) {
         self.line(self.indent.saturating_sub(STEP) + more);
         self.text.push_str(word);
@@ -32,7 +33,7 @@ impl Lines {
         self.text.extend(std::iter::repeat_n(' ', indent));
     }
 
-    /// Takes blanks away from the end.
+    /// Removes blanks from the end.
     pub(super) fn trim(&mut self) {
         let kept = self.text.trim_end_matches(' ').len();
         self.text.truncate(kept);

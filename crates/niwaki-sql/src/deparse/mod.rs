@@ -1,8 +1,9 @@
-//! Views as PostgreSQL shows them: the text of a query made of the query itself, with the names of today.
+//! Writes views as PostgreSQL shows them: the text is made from the analyzed query, with today's
+//! names.
 //!
-//! What is shown is the query as analysis makes it, before rewriting, so that names follow renames. [`query`] writes
-//! queries, line by line as PostgreSQL does; expressions are written by [`crate::shown`], which asks a [`Level`] what
-//! slots are called.
+//! The query is shown as analysis makes it, before rewriting, so that names follow renames.
+//! [`query`] writes queries, line by line as PostgreSQL does. [`crate::shown`] writes expressions,
+//! and asks a [`Level`] for the names of slots.
 
 mod from;
 mod level;
@@ -22,11 +23,11 @@ use crate::sessionless;
 pub(crate) use level::Level;
 pub(crate) use query::nested;
 
-/// The query of a user's view, as PostgreSQL shows it; without needless brackets if `pretty`. Constants are shown as
-/// `styles` says, whatever they were written like.
+/// Returns the query of a user's view, as PostgreSQL shows it; without needless brackets if
+/// `pretty`. Constants are shown in the styles of `styles`, however the user wrote them.
 ///
 /// # Errors
-/// What is wrong with the view.
+/// Errors of the view's query.
 pub fn view_text(
     relation: &Relation,
     catalog: &CatalogState,

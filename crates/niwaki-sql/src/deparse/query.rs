@@ -1,4 +1,4 @@
-//! Queries as text.
+//! Writes queries as text.
 
 use niwaki_env::stack;
 use niwaki_types::{Datum, TypeOid, quote_identifier};
@@ -17,9 +17,9 @@ use crate::query::{
 use crate::shown::{Parent, Writer};
 use crate::store::{LockWait, RowLock};
 
-/// How all of a text is written.
+/// The style and the context of a whole text.
 pub(super) struct Style<'s, 'e> {
-    /// Without needless brackets.
+    /// True to leave out needless brackets.
     pub(super) pretty: bool,
     pub(super) shared: &'s [SharedQuery],
     pub(super) exec: &'s ExecContext<'e>,
@@ -34,7 +34,7 @@ impl<'s, 'e> Style<'s, 'e> {
     }
 }
 
-/// The query of a view, with its WITH queries.
+/// Writes the query of a view, with its WITH queries.
 pub(super) fn whole(
     query: &Query,
     shared: &[SharedQuery],
@@ -53,7 +53,8 @@ pub(super) fn whole(
     out.text
 }
 
-/// The numbers of the WITH queries that a query names, and those that these name. Views have their own.
+/// Collects the numbers of the WITH queries that a query names, directly or through another WITH
+/// query. WITH queries of views in FROM are not among them: each view has its own.
 fn named_queries(query: &Query, shared: &[SharedQuery], found: &mut Vec<usize>) {
     if let Body::Select(select) = &query.body {
         for item in &select.from.items {
@@ -128,8 +129,8 @@ fn write_with(out: &mut Lines, named: &[usize], style: &Style<'_, '_>) {
     out.line(0);
 }
 
-/// Writes a query. `names` are those that its columns have to whoever reads it; without them its own are shown, and
-/// each side of a set operation has its own.
+/// Writes a query. `names` are the column names that the reader of the query sees. Without `names`,
+/// the query's own names are shown, and each side of a set operation shows its own.
 pub(super) fn write_query(
     out: &mut Lines,
     query: &Query,
@@ -159,7 +160,7 @@ fn write_query_here(
         }
         Body::Set(set) => {
             write_set(out, set, names, up, style);
-            // Keys of the order are columns, which are told by their numbers.
+            // Sort keys are columns here, given by number.
             let keys: Vec<String> =
                 query.order.iter().map(|key| (key.target + 1).to_string()).collect();
             write_bounds(out, query, &keys, up, style);
@@ -204,7 +205,7 @@ fn comparison_word(operator: &str, with: Quantifier) -> String {
     }
 }
 
-/// All of some conditions as one.
+/// Joins conditions into one AND.
 pub(super) fn conjunction(parts: &[Expr]) -> Option<Expr> {
     match parts {
         [] => None,
@@ -316,14 +317,14 @@ fn write_select(
     out.indent -= STEP;
 }
 
-/// GROUP BY with sets; `keys` are the group expressions.
+/// Writes GROUP BY with grouping sets; `keys` are the texts of the group expressions.
 fn grouping_clause(clause: &GroupingClause, keys: &[String]) -> String {
     let items = clause.items.iter().map(|item| grouping_item(item, keys, true));
     let items = items.collect::<Vec<_>>().join(", ");
     if clause.distinct { format!("DISTINCT {items}") } else { items }
 }
 
-/// A part of it; `bare`: a single expression needs no brackets.
+/// Writes a part of that GROUP BY. `bare`: a single expression needs no brackets.
 fn grouping_item(item: &GroupingItem, keys: &[String], bare: bool) -> String {
     let list = |items: &[GroupingItem], bare: bool| {
         items.iter().map(|item| grouping_item(item, keys, bare)).collect::<Vec<_>>().join(", ")
@@ -340,7 +341,7 @@ fn grouping_item(item: &GroupingItem, keys: &[String], bare: bool) -> String {
     }
 }
 
-/// ORDER BY, OFFSET and LIMIT.
+/// Writes ORDER BY, OFFSET and LIMIT.
 fn write_bounds(
     out: &mut Lines,
     query: &Query,
@@ -358,13 +359,13 @@ fn write_bounds(
         out.clause(" ORDER BY ", 1);
         out.push(&keys.join(", "));
     }
-    // They read no row of their own query.
+    // OFFSET and LIMIT read no row of their own query.
     let nothing =
         Level { up, row: Row::From(Vec::new()), sets: &[], windowing: None, shared: style.shared };
     for (word, bound) in [(" OFFSET ", &query.offset), (" LIMIT ", &query.limit)] {
         if let Some(bound) = bound {
             let text = match &bound.kind {
-                // The type is always the same.
+                // The type of these constants is always `bigint`, so it is not shown.
                 ExprKind::Const(Datum::Int8(number)) if *number >= 0 => number.to_string(),
                 _ => style.writer(&nothing, out.indent).show(bound, Parent::None),
             };
@@ -404,7 +405,7 @@ fn write_set(
         }
         _ => None,
     };
-    // One of the same kind on the left needs no brackets.
+    // An operation of the same kind on the left needs no brackets.
     let bracketed = nested(&set.left) == Some(false);
     write_side(out, &set.left, bracketed, names, up, style);
     let start = out.indent;
@@ -428,7 +429,7 @@ fn write_set(
     write_side(out, &set.right, bracketed, names, up, style);
 }
 
-/// Whether a query has nothing behind its set operation.
+/// Returns true if a query has no ORDER BY, LIMIT or OFFSET.
 fn is_bare(query: &Query) -> bool {
     query.order.is_empty() && query.limit.is_none() && query.offset.is_none()
 }
@@ -451,7 +452,7 @@ fn write_side(
     if inner_bracket {
         out.push("(");
     }
-    // A side stands on the level of the operation: what is around that is around it.
+    // A side stands on the level of the operation, so both have the same outer level.
     write_query(out, &side.query, names, up, style);
     if inner_bracket {
         out.push(")");

@@ -1,6 +1,6 @@
-//! Calls of window functions as text.
+//! Writes calls of window functions as text.
 //!
-//! A window that a query gives a name is written where it is used: what it means is the same.
+//! A named window is written out at each use, which means the same.
 
 use niwaki_types::Datum;
 
@@ -10,7 +10,7 @@ use crate::plan::{Bound, Exclusion, Frame, FrameMode, Window, WindowBody};
 use crate::shown::{Parent, Writer};
 
 impl Level<'_> {
-    /// A call of a window function of this level.
+    /// Writes a call of a window function of this level.
     pub(crate) fn window(&self, number: usize, writer: &Writer<'_, '_>) -> String {
         let call = self.windowing.and_then(|windowing| windowing.calls.get(number));
         let window = call.and_then(|call| self.windowing?.windows.get(call.window));
@@ -42,7 +42,7 @@ fn definition(window: &Window, writer: &Writer<'_, '_>) -> String {
     parts.join(" ")
 }
 
-/// The frame, unless it is the one that a window has of itself.
+/// Writes the frame, unless it is the default frame.
 fn frame(frame: &Frame, writer: &Writer<'_, '_>) -> Option<String> {
     let usual = frame.mode == FrameMode::Range
         && matches!(frame.start, Bound::UnboundedPreceding)
@@ -56,7 +56,8 @@ fn frame(frame: &Frame, writer: &Writer<'_, '_>) -> Option<String> {
         FrameMode::Range => "RANGE",
         FrameMode::Groups => "GROUPS",
     };
-    // A distance is shown as it was given, without its conversion to a number of rows or groups.
+    // A distance is shown as the user gave it, without its conversion to a number of rows or
+    // groups.
     let counted = frame.mode != FrameMode::Range;
     let distance = |offset: &Expr| match &offset.kind {
         ExprKind::Const(Datum::Int8(count)) if counted => count.to_string(),

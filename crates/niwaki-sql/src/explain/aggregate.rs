@@ -1,4 +1,4 @@
-//! What EXPLAIN shows of an aggregate: what it groups by, and how.
+//! Shows an aggregate in EXPLAIN: its grouping keys and its strategy.
 
 use std::cmp::Reverse;
 
@@ -7,10 +7,11 @@ use super::json;
 use super::{Describing, Shown};
 use crate::plan::{PlanNode, estimate};
 
-/// What rows are grouped by at once, and, where that is by hashing beside others, each set.
+/// The label of keys without grouping sets, and of an empty grouping set. [`HASH_KEY`] labels each
+/// other set.
 const GROUP_KEY: &str = "Group Key";
 const HASH_KEY: &str = "Hash Key";
-/// All sets, in JSON.
+/// The label of all grouping sets, in JSON only.
 const GROUPING_SETS: &str = "Grouping Sets";
 
 /// Describes an aggregate.
@@ -25,7 +26,7 @@ pub(super) fn describe(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
     }
 }
 
-/// An aggregate that several threads compute: each a part, which are gathered and added up.
+/// Describes an aggregate of parallel workers: partial aggregates, gathered and added up.
 fn added_up(mut part: Shown, workers: usize, launched: Option<usize>) -> Shown {
     let node_type = part.node_type;
     let mut whole = Shown::new(node_type, part.rows, part.cost, Vec::new());
@@ -71,7 +72,7 @@ fn describe_alone(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
         }
         return shown;
     }
-    // The longest first, as PostgreSQL computes them.
+    // The longest set comes first, as PostgreSQL computes them.
     let mut ordered: Vec<&Vec<usize>> = sets.sets.iter().collect();
     ordered.sort_by_key(|set| Reverse(set.len()));
     let mut all = Vec::with_capacity(ordered.len());
@@ -86,7 +87,8 @@ fn describe_alone(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
     shown
 }
 
-/// Whether JSON has a detail as it stands: the keys of sets are shown there together.
+/// Decides whether JSON shows a detail by itself. The keys of grouping sets are shown together
+/// instead.
 pub(super) fn in_json(shown: &Shown, label: &str) -> bool {
     let in_sets = shown.numbers.iter().any(|(number, _)| *number == GROUPING_SETS);
     !(in_sets && matches!(label, GROUP_KEY | HASH_KEY))

@@ -1,10 +1,10 @@
-//! Steps that change data, as PostgreSQL shows them.
+//! Shows the steps that change data as PostgreSQL does.
 
 use super::deparse::{Names, expression};
 use super::{Describing, Shown, describe, named};
 use crate::plan::{ConflictPlan, MergePlan, ModifyKind, ModifyPlan};
 
-/// INSERT, UPDATE and DELETE.
+/// Describes INSERT, UPDATE and DELETE.
 pub(super) fn describe_modify(modify: &ModifyPlan, with: &Describing<'_, '_>) -> Shown {
     let child = describe(&modify.input, with);
     let word = match modify.kind {
@@ -19,7 +19,7 @@ pub(super) fn describe_modify(modify: &ModifyPlan, with: &Describing<'_, '_>) ->
     shown
 }
 
-/// MERGE, with what it did about the rows of the source, once that is known.
+/// Describes MERGE, with its counts of changed source rows once they are known.
 pub(super) fn describe_merge(merge: &MergePlan, with: &Describing<'_, '_>) -> Shown {
     let child = describe(&merge.input, with);
     let mut shown = change("Merge", (&merge.relation.name, &merge.name), child);
@@ -41,7 +41,7 @@ pub(super) fn describe_merge(merge: &MergePlan, with: &Describing<'_, '_>) -> Sh
     shown
 }
 
-/// A step that changes the rows of a table, which has a name and is called by another.
+/// Returns a step that changes the rows of `table`, whose name in the query is `alias`.
 fn change(word: &str, (table, alias): (&str, &str), child: Shown) -> Shown {
     let mut shown = Shown::new("ModifyTable", child.rows, child.cost, vec![child]);
     shown.title = format!("{word} on {}", named(table, alias));
@@ -50,7 +50,7 @@ fn change(word: &str, (table, alias): (&str, &str), child: Shown) -> Shown {
     shown
 }
 
-/// ON CONFLICT, as PostgreSQL shows it.
+/// Adds ON CONFLICT as PostgreSQL shows it.
 fn add_conflict(
     shown: &mut Shown,
     modify: &ModifyPlan,
@@ -73,7 +73,7 @@ fn add_conflict(
         let label = "Rows Removed by Conflict Filter";
         match counts.map(|counts| counts.filtered) {
             None => {}
-            // Text leaves it out.
+            // Text format leaves out a count of 0.
             Some(0) => shown.number(label, "0".to_owned()),
             Some(filtered) => shown.count(label, filtered),
         }

@@ -1,4 +1,4 @@
-//! Expressions as text, with the names of the columns they read.
+//! Writes expressions as text, with the names of the columns they read.
 
 use std::rc::Rc;
 
@@ -13,33 +13,33 @@ use crate::functions::{arguments_text, string_constant};
 use crate::plan::{ConflictUpdate, ModifyPlan, PlanNode, WindowBody};
 use crate::types::format_type;
 
-/// What a step computes.
+/// The computation of a step.
 #[derive(Clone)]
 enum Computed {
     Expr(Expr),
     Window(WindowBody),
 }
 
-/// What slots are called.
+/// The names of slots.
 #[derive(Clone, Default)]
 pub(super) struct Names {
     slots: HashMap<usize, (String, String)>,
     /// Slots whose values a step below computes.
     computed: HashMap<usize, (Rc<Names>, Computed)>,
     tables: usize,
-    /// Slots that are called without a table.
+    /// Slots whose names are written without a table.
     own: std::ops::Range<usize>,
 }
 
 impl Names {
-    /// The names of a plan step's input columns.
+    /// Collects the names of a plan step's input columns.
     pub(super) fn of(node: &PlanNode) -> Self {
         let mut names = Self::default();
         names.collect(node);
         names
     }
 
-    /// The names of the row that is there, and of the one that was to be inserted.
+    /// Collects the names of the existing row, and of `excluded`, the row proposed for insertion.
     pub(super) fn of_conflict(modify: &ModifyPlan, update: &ConflictUpdate) -> Self {
         let mut names = Self::default();
         names.add_relation(&modify.relation, &modify.name, modify.start);
@@ -173,18 +173,18 @@ impl Names {
         }
     }
 
-    /// The same names for the conditions of a scan, which call the columns of its table, from slot `start` on, by
-    /// their names alone.
+    /// Returns the same names for the conditions of a scan. Columns of the scanned table, from slot
+    /// `start` on, are written without the table.
     pub(super) fn scanning(&self, start: usize, width: usize) -> Self {
         Self { own: start..start + width + 3, ..self.clone() }
     }
 
-    /// The same names, each with its table.
+    /// Returns the same names, each with its table.
     pub(super) fn qualified(&self) -> Self {
         Self { tables: self.tables + 2, own: 0..0, ..self.clone() }
     }
 
-    /// What the slots of a range are called, in their order; those that nothing names are left out.
+    /// Returns the names of a range of slots, in slot order. Slots without a name are left out.
     pub(super) fn range(&self, range: std::ops::Range<usize>) -> Vec<String> {
         let mut slots: Vec<usize> =
             self.slots.keys().copied().filter(|slot| range.contains(slot)).collect();
@@ -211,14 +211,14 @@ impl Names {
     }
 }
 
-/// An expression over the columns of one table as text.
+/// Writes an expression over the columns of one table as text.
 pub(crate) fn table_expression(expr: &Expr, relation: &Relation, exec: &ExecContext<'_>) -> String {
     let mut names = Names::default();
     names.add_relation(relation, &relation.name, 0);
     expression(expr, &names, exec)
 }
 
-/// A key of a sort as text: results of steps below stand in brackets.
+/// Writes a sort key as text: results of steps below stand in brackets.
 pub(super) fn sort_key(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String {
     let text = expression(expr, names, exec);
     let ExprKind::Slot { depth: 0, slot } = expr.kind else { return text };
@@ -232,7 +232,7 @@ pub(super) fn sort_key(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> St
     }
 }
 
-/// An expression as text.
+/// Writes an expression as text.
 pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String {
     stack::room(0, || expression_here(expr, names, exec))
 }
@@ -302,7 +302,8 @@ fn expression_here(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String
                 text.push_str(&format!(" {}", show(operand)));
             }
             for (condition, result) in branches {
-                // With an operand, the condition compares it with what stands in the text.
+                // With an operand, the analyzed condition holds the comparison; the text shows only
+                // its right side.
                 let shown = match (operand, &condition.kind) {
                     (Some(_), ExprKind::Call { arguments, .. }) if arguments.len() == 2 => {
                         show(&arguments[1])
@@ -399,7 +400,7 @@ fn expression_here(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String
     }
 }
 
-/// A window function as it is called, without its window.
+/// Writes a call of a window function, without its window.
 fn window_function(body: &WindowBody, names: &Names, exec: &ExecContext<'_>) -> String {
     let list = |exprs: &[Expr]| {
         exprs.iter().map(|e| expression(e, names, exec)).collect::<Vec<_>>().join(", ")
@@ -437,7 +438,8 @@ fn shown_type(oid: TypeOid, exec: &ExecContext<'_>) -> String {
     type_text(oid.into(), exec)
 }
 
-/// A type as expressions name it: a user's with its schema, where the search path does not find it.
+/// Returns a type's name for expressions. A user's type has its schema where the search path does
+/// not find the type.
 pub(crate) fn type_text(column: ColumnType, exec: &ExecContext<'_>) -> String {
     let declared = column.declared();
     exec.text.types.shown(declared).unwrap_or_else(|| format_type(column))

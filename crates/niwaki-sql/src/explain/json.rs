@@ -1,4 +1,4 @@
-//! EXPLAIN (FORMAT JSON), with PostgreSQL's keys in its order.
+//! Writes EXPLAIN (FORMAT JSON), with PostgreSQL's keys in PostgreSQL's order.
 
 use super::{Averages, ExplainOptions, Shown, aggregate, milliseconds};
 
@@ -17,13 +17,14 @@ pub(super) fn json_string(text: &str) -> String {
     result
 }
 
-/// An array of texts.
+/// Writes an array of texts.
 pub(super) fn list(parts: &[String]) -> String {
     let quoted: Vec<String> = parts.iter().map(|part| json_string(part)).collect();
     format!("[{}]", quoted.join(", "))
 }
 
-/// What a step is to the one above it, of which it is the `number`th child.
+/// Returns the "Parent Relationship" of a step: its relation to `above`, whose child number
+/// `number` it is.
 fn relationship(above: &Shown, shown: &Shown, number: usize) -> &'static str {
     match shown.label.as_deref() {
         Some(label) if label.starts_with("SubPlan") => return "SubPlan",
@@ -38,7 +39,7 @@ fn relationship(above: &Shown, shown: &Shown, number: usize) -> &'static str {
     }
 }
 
-/// Writes a step and those below it. `relationship`: what it is to the one above.
+/// Writes a step and the steps below. `relationship` is the step's relation to the one above.
 pub(super) fn write(
     shown: &Shown,
     relationship: Option<&'static str>,
@@ -54,7 +55,7 @@ pub(super) fn write(
     if let Some(label) = &shown.label {
         fields.push(format!("\"Subplan Name\": {}", json_string(label)));
     }
-    // No step is divided among processes, or waits for several others at once.
+    // Niwaki shows no step as parallel-aware, and none waits for several others at once.
     fields.extend(["\"Parallel Aware\": false", "\"Async Capable\": false"].map(str::to_owned));
     if let Some(kind) = shown.join {
         fields.push(format!("\"Join Type\": \"{kind:?}\""));
@@ -65,7 +66,8 @@ pub(super) fn write(
         fields.extend(name.as_ref().map(|name| format!("\"{label}\": {}", json_string(name))));
     }
     if options.costs {
-        // The cost of a first row and the width of rows are not estimated. Text has them as 0, too.
+        // The planner estimates neither the cost of a first row nor the width of rows. Text shows
+        // both as 0, too.
         fields.push("\"Startup Cost\": 0.00".to_owned());
         fields.push(format!("\"Total Cost\": {:.2}", shown.cost));
         fields.push(format!("\"Plan Rows\": {:.0}", shown.rows.max(1.0)));
@@ -102,7 +104,7 @@ pub(super) fn write(
                 out.push_str(",\n");
             }
             out.push_str(&" ".repeat(indent + 4));
-            // With statements in WITH the rows come from a later child.
+            // With statements in WITH, the rows come from a later child.
             let labelled = shown.children.iter().take(number).filter(|c| c.label.is_some()).count();
             let relationship = self::relationship(shown, child, number - labelled);
             write(child, Some(relationship), indent + 4, options, out);

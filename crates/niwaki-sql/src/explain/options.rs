@@ -1,4 +1,4 @@
-//! The options of EXPLAIN.
+//! Reads the options of EXPLAIN.
 
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::protobuf::a_const;
@@ -7,21 +7,21 @@ use pg_query::{Node, NodeEnum};
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 
-/// What EXPLAIN was asked to do.
+/// The options of an EXPLAIN statement.
 #[derive(Clone, Debug)]
 pub struct ExplainOptions {
     pub(crate) analyze: bool,
     pub(super) costs: bool,
     pub(crate) timing: bool,
-    /// Whether the times of planning and of the whole run are told.
+    /// True to show the times of planning and of the whole run.
     pub(super) summary: bool,
-    /// Whether the planner's settings are told that are not at their defaults.
+    /// True to show the planner's settings that are not at their defaults.
     pub(super) settings: bool,
     pub(crate) buffers: bool,
-    /// What each step gives is told.
+    /// True to show the output columns of each step.
     pub(super) verbose: bool,
     pub(super) json: bool,
-    /// How long planning took, analysis included, in microseconds; 0 before it is known.
+    /// Microseconds of planning, analysis included; 0 before the time is known.
     pub(crate) planning_us: i64,
 }
 
@@ -29,8 +29,8 @@ impl ExplainOptions {
     /// Reads the options of a statement.
     ///
     /// # Errors
-    /// 0A000 for WAL and formats that are not there, 42601 for what is no option, 22023 for what
-    /// needs ANALYZE.
+    /// 0A000 for WAL and unsupported formats, 42601 for unknown options, 22023 for options that
+    /// need ANALYZE.
     pub fn parse(nodes: &[Node]) -> Result<Self> {
         let mut options = Self {
             analyze: false,
@@ -88,7 +88,7 @@ impl ExplainOptions {
         Ok(options)
     }
 
-    /// The one column of the result, whose type is that of the format.
+    /// Returns the one column of the result; the format decides the column's type.
     pub fn column(&self) -> ColumnInfo {
         let kind = if self.json { TypeOid::JSON } else { TypeOid::TEXT };
         ColumnInfo::computed("QUERY PLAN", ColumnType::new(kind))

@@ -1,14 +1,16 @@
-//! What the steps of a plan give their rows as: "Output" of EXPLAIN (VERBOSE).
+//! Lists the output columns of each plan step for EXPLAIN (VERBOSE).
 //!
-//! A client may read from it which columns of a result come from the side of an outer join that is filled with NULL (sqlx does,
-//! while a program is compiled), so the same column has the same name wherever it goes by.
+//! A client may derive from this list which result columns come from the NULL-filled side of an
+//! outer join. (sqlx does so while a program is compiled.) Therefore a column has the same name in
+//! every step.
 
 use super::deparse::{Names, expression};
 use super::{Describing, Shown};
 use crate::expr::Expr;
 use crate::plan::{JoinKind, PlanNode, ScanPlan};
 
-/// Tells what a step gives. A step that is not shown tells it of the one below, which is shown in its place.
+/// Sets the output columns of a step. A hidden step passes its columns to the step below, which is
+/// shown in its place.
 pub(super) fn add(node: &PlanNode, shown: &mut Shown, names: &Names, with: &Describing<'_, '_>) {
     let exprs = |exprs: &[Expr], names: Names| -> Vec<String> {
         let names = names.qualified();
@@ -51,7 +53,7 @@ pub(super) fn add(node: &PlanNode, shown: &mut Shown, names: &Names, with: &Desc
             };
             shown.children.iter().take(sides).flat_map(|side| side.output.clone()).collect()
         }
-        // It passes rows on, and may be shown as nothing but the step below.
+        // The step passes rows on, and EXPLAIN may show the step below in its place.
         _ if shown.output.is_empty() => {
             let below = shown.children.iter().find(|child| child.label.is_none());
             below.map_or_else(Vec::new, |child| child.output.clone())

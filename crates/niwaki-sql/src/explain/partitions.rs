@@ -1,4 +1,4 @@
-//! What EXPLAIN shows of a partitioned table.
+//! Shows the scans of a partitioned table in EXPLAIN.
 
 use super::deparse::Names;
 use super::{Describing, Shown, describe_named, sort_keys};

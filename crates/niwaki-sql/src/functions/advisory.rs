@@ -15,7 +15,7 @@ fn lock_of(values: &[Datum], shared: bool, transaction: bool) -> Result<Advisory
     Ok(AdvisoryLock { number, shared, transaction })
 }
 
-/// A void function shows as an empty string.
+/// Returns an empty string, which void functions show.
 fn nothing() -> Datum {
     Datum::text("")
 }

@@ -20,7 +20,7 @@ fn count(value: usize) -> Result<Datum> {
     i32::try_from(value).map(Datum::Int4).map_err(|_| super::operators::range("integer"))
 }
 
-/// Equality of elements; NULL equals NULL.
+/// Compares elements for equality; NULL equals NULL.
 fn same(element: TypeOid, a: &Datum, b: &Datum) -> bool {
     match (a.is_null(), b.is_null()) {
         (true, true) => true,
@@ -60,11 +60,11 @@ fn generate_subscripts(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<
 static EXPANDED: RowsFunction =
     RowsFunction { columns: &[("x", T::ELEMENT), ("n", T::INT4)], body: expand_array };
 
-/// `information_schema._pg_expandarray(array)`: each element with its number from 1.
+/// `information_schema._pg_expandarray(array)`: gives each element with its number from 1.
 fn expand_array(_: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>) -> Result<()> {
     let [Datum::Array(_, array)] = values else { return Ok(()) };
     let Some(first) = array.dimension(1) else { return Ok(()) };
-    // What a subscript alone means in an array of several dimensions is NULL.
+    // In an array of several dimensions, a single subscript means NULL.
     let single = array.dimensions().len() == 1;
     let mut elements = array.iter();
     for number in 1..=first.upper().saturating_sub(first.lower).saturating_add(1) {
@@ -74,7 +74,8 @@ fn expand_array(_: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>) ->
     Ok(())
 }
 
-/// The subscript before the first of an array of one dimension, in which alone is searched.
+/// Returns the subscript before the first one of an array of one dimension. A search in more
+/// dimensions is refused.
 fn before_first(array: &Array) -> Result<i32> {
     match array.dimensions() {
         [] => Ok(0),
@@ -86,7 +87,7 @@ fn before_first(array: &Array) -> Result<i32> {
     }
 }
 
-/// `array_position(array, element [, start])`: the first place of an element.
+/// `array_position(array, element [, start])`: returns the first place of an element.
 fn array_position(values: &[Datum]) -> Result<Datum> {
     let [Datum::Array(element, array), wanted, start @ ..] = values else {
         return Ok(Datum::Null);
@@ -145,7 +146,8 @@ fn array_replace(values: &[Datum]) -> Result<Datum> {
     Ok(Datum::Array(*element, Arc::new(array.with_values(values))))
 }
 
-/// The type of an element beside which there is no array: any value of its kind will do for `NULL || x`.
+/// Returns the type of an element without an array beside it: any type of its kind will do for
+/// `NULL || x`.
 fn element_type(value: &Datum) -> TypeOid {
     super::text::shown_type(value)
 }
@@ -256,7 +258,7 @@ fn array_ndims(a: &Datum) -> Result<Datum> {
     }
 }
 
-/// The dimension of an array that a number means, if it has it.
+/// Returns the dimension of this number, if the array has it.
 fn dimension(array: &Datum, number: &Datum) -> Option<Dimension> {
     match (array, number) {
         (Datum::Array(_, array), Datum::Int4(number)) => array.dimension(*number),
@@ -305,14 +307,14 @@ fn trim_array(a: &Datum, removed: &Datum) -> Result<Datum> {
     Ok(Datum::Array(*element, Arc::new(kept)))
 }
 
-/// Whether a value is among the elements of an array; NULL is in nothing.
+/// Decides whether a value is among the elements of an array; NULL is in no array.
 fn is_in(element: TypeOid, wanted: &Datum, array: &Array) -> Result<bool> {
     work::tick(array.len())?;
     let same = |e: &Datum| !e.is_null() && equal(element, e, wanted);
     Ok(!wanted.is_null() && array.iter().any(same))
 }
 
-/// Whether each element of `b` is in `a`; NULL is in nothing.
+/// Decides whether each element of `b` is in `a`; NULL is in no array.
 fn contains(a: &Datum, b: &Datum) -> Result<Datum> {
     let (Datum::Array(element, a), Datum::Array(_, b)) = (a, b) else { return Err(wrong()) };
     for wanted in b.iter() {
@@ -337,7 +339,7 @@ fn overlaps(a: &Datum, b: &Datum) -> Result<Datum> {
     Ok(Datum::Bool(false))
 }
 
-/// How many of the thresholds, which are sorted, are at most the operand.
+/// Counts the thresholds, which are sorted, that are at most the operand.
 fn width_bucket(operand: &Datum, thresholds: &Datum) -> Result<Datum> {
     let Datum::Array(element, thresholds) = thresholds else { return Err(wrong()) };
     if thresholds.dimensions().len() > 1 {

@@ -30,7 +30,7 @@ fn bytea(bytes: impl Into<std::sync::Arc<[u8]>>) -> Datum {
     Datum::Bytea(bytes.into())
 }
 
-/// The place `index` of `count`, or PostgreSQL's complaint.
+/// Checks that the index lies within `count`, or returns PostgreSQL's error.
 fn place(index: i64, count: usize) -> Result<usize> {
     usize::try_from(index).ok().filter(|index| *index < count).ok_or_else(|| {
         let last = i64::try_from(count).unwrap_or(i64::MAX) - 1;
@@ -51,7 +51,7 @@ fn set_byte(values: &[Datum]) -> Result<Datum> {
     Ok(bytea(bytes))
 }
 
-/// The byte of a bit, and the bit in it: the lowest comes first.
+/// Returns the byte of a bit, and the bit in that byte; the lowest bit comes first.
 fn bit_place(index: i64, bytes: &[u8]) -> Result<(usize, u8)> {
     let place = place(index, bytes.len() * 8)?;
     Ok((place / 8, 1 << (place % 8)))
@@ -139,7 +139,7 @@ fn md5_hex(value: &Datum) -> Result<Datum> {
     Ok(string(hex(&digest.finalize())))
 }
 
-/// Gives all bytes, some at a time, with a look at interrupts between them.
+/// Passes all bytes on in pieces, with interrupt checks between pieces.
 fn each_piece(bytes: &[u8], mut take: impl FnMut(&[u8])) -> Result<()> {
     for piece in bytes.chunks(work::UNITS) {
         work::tick(piece.len())?;
@@ -173,7 +173,7 @@ fn sha512(value: &Datum) -> Result<Datum> {
     Ok(bytea(digest.finalize().to_vec()))
 }
 
-/// Bytes as pairs of hexadecimal digits.
+/// Writes bytes as pairs of hexadecimal digits.
 fn hex(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
@@ -193,7 +193,7 @@ fn base64(bytes: &[u8]) -> String {
             let shown = if place <= group.len() { BASE64[index] } else { b'=' };
             result.push(char::from(shown));
         }
-        // A full line ends even where nothing follows, unless it was filled up.
+        // A full line ends even where nothing follows, unless padding filled it.
         if group.len() == 3 && (number + 1) * 4 % LINE == 0 {
             result.push('\n');
         }
@@ -201,7 +201,7 @@ fn base64(bytes: &[u8]) -> String {
     result
 }
 
-/// Bytes that a byte is escaped as.
+/// Returns the length of a byte's escaped form.
 fn escaped_length(byte: u8) -> usize {
     match byte {
         b'\\' => 2,
@@ -268,7 +268,7 @@ fn from_hex(source: &str) -> Result<Vec<u8>> {
     let mut result = Vec::with_capacity(source.len() / 2);
     let mut rest = source.chars();
     while let Some(c) = rest.next() {
-        // Blanks may stand between bytes, not within.
+        // Blanks may stand between bytes, but not within one.
         if is_blank(c) {
             continue;
         }
@@ -285,7 +285,7 @@ fn from_base64(source: &str) -> Result<Vec<u8>> {
     let mut result = Vec::with_capacity(source.len() / 4 * 3);
     let mut bits = 0u32;
     let mut count = 0;
-    // How many bytes the last group has.
+    // The number of bytes in the last group.
     let mut last = None;
     for c in source.chars().filter(|c| !is_blank(*c)) {
         let value = if c == '=' {

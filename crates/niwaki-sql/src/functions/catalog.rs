@@ -1,4 +1,5 @@
-//! Functions on what the catalog has: whether names are visible, numbers of named objects, places and sizes of files.
+//! Functions on the catalog: visibility of names, numbers of named objects, places and sizes of
+//! files.
 
 use niwaki_catalog::{
     Oid, RelationKind, builtin_functions, builtin_operators, builtin_rows, builtin_types,
@@ -23,7 +24,8 @@ fn oid(value: &Datum) -> Result<u32> {
     }
 }
 
-/// True of what is there, NULL of what is not: nobody can hide what is in `pg_catalog`.
+/// Returns true for an existing object, NULL for a missing one. No other schema can hide the
+/// objects of `pg_catalog`.
 fn visible(values: &[Datum], exists: impl Fn(u32) -> bool) -> Result<Datum> {
     let [number] = values else { return Err(wrong()) };
     Ok(if exists(oid(number)?) { Datum::Bool(true) } else { Datum::Null })
@@ -35,7 +37,7 @@ fn recorded(catalog: &str, number: u32) -> bool {
     rows.into_iter().any(|mut row| row.next().flatten() == Some(number.as_str()))
 }
 
-/// Whether there is a type of this number, PostgreSQL's or a user's.
+/// Decides whether a type has this number, PostgreSQL's or a user's.
 pub(super) fn type_exists(exec: &ExecContext<'_>, number: u32) -> bool {
     builtin_types().by_oid(number).is_some() || exec.text.types.shown(TypeOid(number)).is_some()
 }
@@ -45,7 +47,7 @@ fn type_is_visible(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
         && let Some(number) = TypeOid(*number).user_number()
     {
         let Some(found) = exec.catalog.user_type(Oid(number)) else {
-            // That of a relation's rows is seen where the relation is.
+            // The row type of a relation is visible where the relation is.
             let Some(relation) = exec.catalog.relation(Oid(number)) else { return Ok(Datum::Null) };
             let visible = exec.catalog.resolve(exec.path, None, &relation.name);
             return Ok(Datum::Bool(visible.is_ok_and(|visible| visible.oid == relation.oid)));
@@ -76,12 +78,12 @@ fn family_is_visible(values: &[Datum]) -> Result<Datum> {
 fn collation_is_visible(values: &[Datum]) -> Result<Datum> {
     visible(values, |number| recorded("pg_collation", number))
 }
-/// Of these there are none.
+/// Returns NULL: no objects of these kinds exist.
 fn nothing_is_visible(_: &[Datum]) -> Result<Datum> {
     Ok(Datum::Null)
 }
 
-/// `to_reg…(name)`: NULL where there is none of this name.
+/// `to_reg…(name)`: NULL for an unknown name.
 fn to_object(exec: &ExecContext<'_>, values: &[Datum], kind: TypeOid) -> Result<Datum> {
     let [Datum::Text(name)] = values else { return Err(wrong()) };
     match object_input(name, kind, exec.catalog, exec.path) {
@@ -118,7 +120,7 @@ fn to_regcollation(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
     to_object(exec, values, TypeOid::REGCOLLATION)
 }
 
-/// What cannot be there: no standby.
+/// Returns NULL for facts about replication; there is no standby.
 fn null(_: &[Datum]) -> Result<Datum> {
     Ok(Datum::Null)
 }
@@ -143,9 +145,9 @@ fn is_publishable(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum>
     }))
 }
 
-/// Deletion as a bit.
+/// The bit of DELETE.
 const DELETE: i32 = 16;
-/// Insert, update and delete, as bits.
+/// The bits of INSERT, UPDATE and DELETE.
 const CHANGES: i32 = 8 + 4 + DELETE;
 
 fn is_updatable(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
@@ -182,7 +184,7 @@ fn last_value(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     Ok(if is_called { Datum::Int8(value) } else { Datum::Null })
 }
 
-/// The database of this name.
+/// Returns the database of this name.
 pub(super) fn database_named(exec: &ExecContext<'_>, name: &str) -> Result<Oid> {
     match exec.catalog.databases().by_name(name) {
         Some(database) => Ok(database.oid),
@@ -206,7 +208,7 @@ fn database_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> 
     Ok(Datum::Int8(i64::try_from(bytes).unwrap_or(i64::MAX)))
 }
 
-/// Both tablespaces are where the database is.
+/// Returns the empty path: both tablespaces are in the database's directory.
 fn tablespace_location(values: &[Datum]) -> Result<Datum> {
     match values {
         [Datum::Oid(1663 | 1664 | 0)] => Ok(Datum::text("")),
@@ -217,7 +219,7 @@ fn tablespace_location(values: &[Datum]) -> Result<Datum> {
 static OPTIONS: RowsFunction =
     RowsFunction { columns: &[("option_name", T::TEXT), ("option_value", T::TEXT)], body: options };
 
-/// `name=value` apart.
+/// Splits each `name=value` into name and value.
 fn options(_: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>) -> Result<()> {
     let [Datum::Array(_, items)] = values else { return Err(wrong()) };
     for item in items.iter() {
@@ -242,7 +244,7 @@ static KEYWORDS: RowsFunction = RowsFunction {
     body: keywords,
 };
 
-/// The words of the grammar, and where each may be a name.
+/// Lists the keywords of the grammar, each with the places where it may be a name.
 fn keywords(_: &mut ExecContext<'_>, _: &[Datum], emit: EmitRow<'_>) -> Result<()> {
     let kinds = [TypeOid::TEXT, TypeOid::CHAR, TypeOid::BOOL, TypeOid::TEXT, TypeOid::TEXT];
     for row in builtin_rows("pg_get_keywords").into_iter().flat_map(|rows| rows.rows()) {
@@ -291,7 +293,7 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_is_wal_replay_paused" () BOOL strict single volatile Pure(not_recovering);
 };
 
-/// The primary key's index: no other identity can be chosen.
+/// Returns the primary key's index: no other replica identity can be chosen.
 fn identity_index(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let found = relation(exec, &values[0])?;
     let key = found.and_then(|relation| relation.indexes.get(relation.primary_key()?));

@@ -1,4 +1,5 @@
-//! What collations change: which characters have cases and belong to classes.
+//! Selects functions by collation, which decides the characters that have cases and belong to
+//! classes.
 
 use std::sync::OnceLock;
 
@@ -7,7 +8,7 @@ use crate::expr::Collation;
 use crate::expr::collation::STRING_COMPARISON;
 
 impl Function {
-    /// What the function is when its arguments have this collation.
+    /// Returns the variant of the function for arguments of this collation.
     pub(crate) fn under(&'static self, collation: Collation) -> &'static Self {
         if !collation.is_ascii() {
             return self;
@@ -20,7 +21,8 @@ impl Function {
     }
 }
 
-/// What fails, in the words of the message, when a function is called and no collation can be told.
+/// Returns the name for the error message of a function that fails when no collation can be
+/// determined.
 pub(crate) fn needs_collation(function: &Function) -> Option<&'static str> {
     let compares =
         |ty: &_| matches!(*ty, T::TEXT | T::BPCHAR | T::NAME | T::ARRAY | T::COMPATIBLES);

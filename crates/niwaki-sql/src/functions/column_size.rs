@@ -1,4 +1,4 @@
-//! `pg_column_size`: bytes that PostgreSQL would store for a value in a column.
+//! `pg_column_size`: returns the bytes that PostgreSQL would store for a value in a column.
 //!
 //! Values of variable length have a header of one byte, or of four where the whole is longer than
 //! 127 bytes. Nothing is compressed, and nothing counts as stored elsewhere.
@@ -10,17 +10,17 @@ use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 
-/// Header of a value of variable length in memory.
+/// Bytes of the header of a variable-length value in memory.
 const HEADER_BYTES: usize = 4;
-/// Longest value, its header included, that has a header of one byte.
+/// Bytes of the longest value, its header included, that has a header of one byte.
 const SHORT_BYTES_MAX: usize = 127;
 
-/// What a value takes.
+/// The bytes of a value.
 enum Size {
     Fixed(usize),
-    /// Behind a header of one byte or four.
+    /// The content after a header of one or four bytes.
     Variable(usize),
-    /// The same, of types whose header always has four.
+    /// The content after a header that always has four bytes.
     Plain(usize),
 }
 
@@ -40,12 +40,12 @@ impl Size {
     }
 }
 
-/// The next multiple of `to`, a power of two.
+/// Returns the next multiple of `to`, a power of two.
 fn aligned(at: usize, to: usize) -> usize {
     at.next_multiple_of(to)
 }
 
-/// `pg_type.typalign` in bytes.
+/// Returns `pg_type.typalign` in bytes.
 fn alignment(kind: TypeOid) -> usize {
     if kind.element().unwrap_or(kind).is_composite() {
         return 8;
@@ -87,8 +87,8 @@ fn size(value: &Datum, kind: TypeOid) -> Size {
     }
 }
 
-/// A header of two bytes, or of four for many decimals and very large or small numbers; digits of
-/// base 10,000.
+/// Returns the bytes of a numeric: a header of two bytes, then digits of base 10,000. The header
+/// has four bytes for many decimals and for very large or small numbers.
 fn numeric(number: &Numeric) -> usize {
     const DECIMALS_MAX: u16 = 63;
     let mut wire = Vec::new();
@@ -101,7 +101,7 @@ fn numeric(number: &Numeric) -> usize {
     if long { 4 + 2 * digits } else { 2 + 2 * digits }
 }
 
-/// A whole value, behind its header; a lone scalar is kept as an array of one.
+/// Returns the bytes of a whole value after its header; a lone scalar is kept as an array of one.
 fn jsonb(json: &Jsonb) -> usize {
     match json {
         Jsonb::Array(_) | Jsonb::Object(_) => jsonb_part(json, 0),
@@ -109,8 +109,8 @@ fn jsonb(json: &Jsonb) -> usize {
     }
 }
 
-/// Where a part ends that begins at `at`, or behind it for its alignment. Depth is bounded: values
-/// that nest too deeply are refused when they are made.
+/// Returns the end of a part that begins at `at`, or after `at` for its alignment. Depth is
+/// bounded: values that nest too deeply are refused when they are made.
 fn jsonb_part(json: &Jsonb, at: usize) -> usize {
     match json {
         Jsonb::Null | Jsonb::Bool(_) => at,
@@ -130,7 +130,7 @@ fn jsonb_part(json: &Jsonb, at: usize) -> usize {
     }
 }
 
-/// Dimensions, which elements are NULL if any is, elements.
+/// Adds up the dimensions, the NULL bitmap if any element is NULL, and the elements.
 fn array_of(array: &Array, element: TypeOid) -> usize {
     let bitmap = if array.has_nulls() { array.len().div_ceil(8) } else { 0 };
     let begin = aligned(16 + 8 * array.dimensions().len() + bitmap, 8);
@@ -142,7 +142,7 @@ fn array_of(array: &Array, element: TypeOid) -> usize {
     end - HEADER_BYTES
 }
 
-/// The header of a row, which fields are NULL if any is, fields.
+/// Adds up the header of a row, the NULL bitmap if any field is NULL, and the fields.
 fn record(row: &Record) -> usize {
     let bitmap = if row.none_null() { 0 } else { row.values().len().div_ceil(8) };
     let begin = aligned(23 + bitmap, 8);
@@ -161,7 +161,7 @@ fn column_size(_: &mut ExecContext<'_>, types: &[TypeOid], values: &[Datum]) -> 
         return Err(SqlError::internal("pg_column_size was given other arguments"));
     };
     let bytes = match value {
-        // Rows are mostly whole ones, and not values of a column.
+        // Most of these rows are whole rows, and not values of a column.
         Datum::Record(..) => size(value, *kind).in_memory(),
         value => size(value, *kind).stored(),
     };

@@ -1,4 +1,4 @@
-//! Objects as the statements that make them: `pg_get_constraintdef`, `pg_get_expr`, ….
+//! Shows objects as the statements that make them: `pg_get_constraintdef`, `pg_get_expr`, ….
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn string(text: String) -> Datum {
     Datum::Text(text.into())
 }
 
-/// Whether the last argument asks for a text without needless brackets.
+/// Decides whether the last argument asks for a text without needless brackets.
 fn is_pretty(values: &[Datum]) -> bool {
     matches!(values.last(), Some(Datum::Bool(true)))
 }
@@ -33,18 +33,18 @@ fn expression(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Text(text), Datum::Oid(relation), ..] = values else { return Err(wrong()) };
     let pretty = is_pretty(values);
     let Some(relation) = exec.catalog.relation(Oid(*relation)) else { return Ok(Datum::Null) };
-    // A bound is no expression.
+    // A partition bound is not an expression.
     if relation.partition_of.is_some() && (text.starts_with("FOR VALUES") || &**text == "DEFAULT") {
         return Ok(Datum::Text(Arc::clone(text)));
     }
     let column = relation.columns.iter().find(|column| column.default.as_deref() == Some(text));
     let target = column.map(|column| (column.column_type(), column.name.as_str()));
-    // Expressions of indexes are read over their table.
+    // Expressions of indexes read the columns of the index's table.
     let table = match &relation.index {
         Some(index) => exec.catalog.relation(index.table).unwrap_or(relation),
         None => relation,
     };
-    // Generated columns are computed from the others.
+    // Generated columns are computed from the other columns.
     let generated = column.is_some_and(|column| column.generated);
     let over = (target.is_none() || generated).then_some(table);
     let shown = crate::shown::show(text, over, target, exec.catalog, exec.path, pretty);
@@ -97,7 +97,7 @@ fn constraint_text(found: &NumberedConstraint<'_>, exec: &ExecContext<'_>, prett
     text
 }
 
-/// Names of columns by their positions, with commas.
+/// Returns the names of columns by their positions, with commas.
 fn column_names(table: &Relation, columns: &mut dyn Iterator<Item = u16>) -> String {
     let named = columns.filter_map(|column| table.columns.get(usize::from(column)));
     named.map(|column| quote_identifier(&column.name)).collect::<Vec<_>>().join(", ")
@@ -157,8 +157,8 @@ fn view_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
         }
         _ => return Err(wrong()),
     };
-    // A number is the column at which lines are broken, of which no bracket is needless either; here each target has
-    // a line of its own.
+    // In PostgreSQL a number is the column at which lines are wrapped, and needless brackets are
+    // left out too. Here each target has a line of its own.
     let pretty = matches!(values.get(1), Some(Datum::Bool(true) | Datum::Int4(_)));
     match exec.catalog.relation(Oid(oid)) {
         Some(relation) if relation.is_system() => {
@@ -172,19 +172,19 @@ fn view_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
     }
 }
 
-/// There are no rules and statistics objects that could be asked about.
+/// Returns NULL: there are no rules and statistics objects to ask about.
 fn no_definition(_: &[Datum]) -> Result<Datum> {
     Ok(Datum::Null)
 }
 
-/// What `pg_proc` says about the parameters of a function.
+/// The parameters of a function as `pg_proc` has them.
 struct Parameters {
-    /// All types, those of results among them.
+    /// All types, including the result columns.
     types: Vec<TypeOid>,
-    /// A letter each, none where all are given by the caller.
+    /// The mode letter of each parameter; empty where all are inputs.
     modes: Vec<char>,
     names: Vec<String>,
-    /// Texts of defaults, where there are any.
+    /// Texts of the defaults, where there are any.
     defaults: Vec<Option<String>>,
     result: TypeOid,
     returns_set: bool,
@@ -230,7 +230,8 @@ fn parameters(number: u32) -> Option<Parameters> {
 }
 
 impl Parameters {
-    /// Parameters of some modes, each with its name and type, and if wanted with its default.
+    /// Writes the parameters of some modes, each with its name and type, and with its default if
+    /// wanted.
     fn shown(
         &self,
         wanted: impl Fn(char) -> bool,
@@ -260,7 +261,7 @@ impl Parameters {
         parts.join(", ")
     }
 
-    /// What stands behind RETURNS.
+    /// Writes the text after RETURNS.
     fn result(&self, exec: &ExecContext<'_>) -> String {
         if self.modes.contains(&'t') {
             return format!("TABLE({})", self.shown(|mode| mode == 't', false, exec));
@@ -294,7 +295,7 @@ fn parameters_of_user(function: &FunctionDefinition, exec: &ExecContext<'_>) -> 
     }
 }
 
-/// The arguments of a user's function as CREATE FUNCTION has them, and what stands behind RETURNS.
+/// Writes the arguments of a user's function as in CREATE FUNCTION, and the text after RETURNS.
 pub(super) fn signature_of_user(
     function: &FunctionDefinition,
     exec: &ExecContext<'_>,
@@ -328,7 +329,7 @@ fn function_result(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
     of_function(exec, values, |found| found.result(exec))
 }
 
-/// The column a sequence belongs to: `pg_get_serial_sequence(table, column)`.
+/// Returns the sequence that a column owns: `pg_get_serial_sequence(table, column)`.
 fn serial_sequence(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Text(table), Datum::Text(name)] = values else { return Err(wrong()) };
     let oid = crate::expr::object_input(table, TypeOid::REGCLASS, exec.catalog, exec.path)?;

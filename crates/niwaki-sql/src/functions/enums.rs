@@ -6,7 +6,8 @@ use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 
-/// The values of an enum, in their order. The type is that of the first argument, whose value does not matter.
+/// Returns the values of an enum, in their order. The enum is the type of the first argument, whose
+/// value does not matter.
 fn values_of(exec: &ExecContext<'_>, types: &[TypeOid]) -> Result<(TypeOid, Vec<Datum>)> {
     let found = types.first().and_then(|oid| Some((*oid, exec.text.types.get(*oid)?)));
     let (oid, found) =
@@ -14,7 +15,7 @@ fn values_of(exec: &ExecContext<'_>, types: &[TypeOid]) -> Result<(TypeOid, Vec<
     Ok((oid, found.labels.iter().map(|label| Datum::Enum(oid, label.position)).collect()))
 }
 
-/// PostgreSQL's error where an enum has no labels.
+/// Returns PostgreSQL's error for an enum without labels.
 fn empty(exec: &ExecContext<'_>, oid: TypeOid) -> SqlError {
     let name = exec.text.types.shown(oid).unwrap_or_default();
     SqlError::new("55000", format!("enum {name} contains no values"))
@@ -30,7 +31,8 @@ fn enum_last(exec: &mut ExecContext<'_>, types: &[TypeOid], _: &[Datum]) -> Resu
     values.last().cloned().ok_or_else(|| empty(exec, oid))
 }
 
-/// `enum_range(any value)`: all values; `enum_range(from, to)`: those between, NULL for no bound.
+/// `enum_range(any value)` returns all values; `enum_range(from, to)` the values between, where
+/// NULL means no bound.
 fn enum_range(exec: &mut ExecContext<'_>, types: &[TypeOid], bounds: &[Datum]) -> Result<Datum> {
     let (oid, values) = values_of(exec, types)?;
     let inside = |value: &Datum| {
@@ -42,7 +44,7 @@ fn enum_range(exec: &mut ExecContext<'_>, types: &[TypeOid], bounds: &[Datum]) -
     Ok(Datum::array(oid, values.into_iter().filter(inside)))
 }
 
-/// The greater of two: which aggregates and clients call by name.
+/// Returns the greater of two values; aggregates and clients call this function by name.
 fn larger(a: &Datum, b: &Datum) -> Result<Datum> {
     Ok(if niwaki_types::compare(TypeOid::UNKNOWN, a, b).is_ge() { a } else { b }.clone())
 }

@@ -1,4 +1,4 @@
-//! Values put together to one text: `concat`, `format`, `array_to_string`.
+//! Joins values into one text: `concat`, `format`, `array_to_string`.
 
 use niwaki_types::{Datum, quote_identifier};
 
@@ -14,7 +14,7 @@ use crate::expr::value_text;
 fn shown(value: &Datum, exec: &ExecContext<'_>) -> String {
     match value {
         Datum::Text(text) => text.to_string(),
-        // Booleans are shown as the type's output function does: t and f.
+        // Booleans are shown as by the type's output function: t and f.
         other => value_text(other, shown_type(other), exec),
     }
 }
@@ -36,14 +36,14 @@ fn concat_ws(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     Ok(string(parts.join(separator)))
 }
 
-/// What `%` and the letters behind it ask for.
+/// A format specifier: `%` and the letters after it.
 #[derive(Default)]
 struct Specifier {
-    /// Number of the argument, from 1; 0 is the next one.
+    /// Number of the argument, from 1; 0 means the next one.
     argument: usize,
     left: bool,
     width: i64,
-    /// Number of the argument that is the width; 0 is the next one.
+    /// Number of the argument that holds the width; 0 means the next one.
     width_argument: Option<usize>,
     kind: char,
 }
@@ -72,7 +72,7 @@ fn digits(rest: &mut Rest<'_>) -> Result<Option<i64>> {
     Ok(value)
 }
 
-/// The number of an argument, which is not 0.
+/// Checks the number of an argument, which is not 0.
 fn argument_number(number: i64) -> Result<usize> {
     match usize::try_from(number) {
         Ok(number) if number > 0 => Ok(number),
@@ -132,7 +132,8 @@ impl Specifier {
         Ok(())
     }
 
-    /// Appends a text with blanks on the side that the width asks for; a negative width means the right side.
+    /// Appends a text, padded with blanks to the width. The flag `-` or a negative width puts the
+    /// blanks on the right.
     fn push(&self, result: &mut GrowingText, text: &str) -> Result<()> {
         let width = usize::try_from(self.width.unsigned_abs()).unwrap_or(usize::MAX);
         let missing = width.saturating_sub(text.chars().count());
@@ -154,7 +155,7 @@ fn format_text(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
         return Ok(Datum::Null);
     };
     let mut result = GrowingText::new();
-    // The argument taken last.
+    // The number of the argument taken last.
     let mut taken = 0usize;
     let mut take = |number: usize| {
         taken = if number > 0 { number } else { taken + 1 };
@@ -199,7 +200,7 @@ fn format_text(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     Ok(result.finish()?)
 }
 
-/// The value of an argument that is a width.
+/// Returns the width that an argument holds.
 fn width(value: &Datum, exec: &ExecContext<'_>) -> Result<i64> {
     match value {
         Datum::Null => Ok(0),
@@ -209,7 +210,7 @@ fn width(value: &Datum, exec: &ExecContext<'_>) -> Result<i64> {
     }
 }
 
-/// The arguments with the elements of the last one, which is an array, in its place.
+/// Returns the arguments, with the elements of the last one, an array, in its place.
 fn spread(values: &[Datum]) -> Option<Vec<Datum>> {
     let (last, first) = values.split_last()?;
     let Datum::Array(_, elements) = last else { return None };
@@ -224,7 +225,7 @@ fn concat_ws_elements(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Da
     spread(values).map_or(Ok(Datum::Null), |values| concat_ws(exec, &values))
 }
 
-/// A NULL array has no elements.
+/// Formats with the elements of an array; a NULL array has no elements.
 fn format_elements(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     match spread(values) {
         Some(values) => format_text(exec, &values),

@@ -1,4 +1,5 @@
-//! Values by a format picture, and back: `to_char`, `to_timestamp`, `to_date`, `to_number`.
+//! Formats values by a picture, and reads them back: `to_char`, `to_timestamp`, `to_date`,
+//! `to_number`.
 
 use std::sync::Arc;
 
@@ -12,15 +13,15 @@ use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::Result;
 
-/// A text, or NULL for none.
+/// Returns a text, or NULL for `None`.
 fn text(value: Option<String>) -> Datum {
     value.map_or(Datum::Null, |text| Datum::Text(text.into()))
 }
 
-/// Memory that a picture is read into, for each of its bytes.
+/// Bytes of memory that reading a picture takes for each byte of the picture.
 const PICTURE_BYTES: usize = 48;
 
-/// A picture, if there is room to read it.
+/// Returns the picture, if there is memory to read it.
 fn picture<'d>(value: &'d Datum, function: &'static str) -> Result<&'d str> {
     let Datum::Text(picture) = value else { return Err(wrong_types(function)) };
     memory::room(picture.len().saturating_mul(PICTURE_BYTES))?;

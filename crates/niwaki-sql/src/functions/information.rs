@@ -1,4 +1,4 @@
-//! Functions that tell of their arguments, or of what there is not.
+//! Functions on their own arguments, such as counts of NULLs, and functions with a constant answer.
 
 use niwaki_types::Datum;
 
@@ -18,7 +18,7 @@ fn non_nulls(values: &[Datum]) -> Result<Datum> {
     count_where(values, |value| !value.is_null())
 }
 
-/// Of the elements of an array; of a NULL array nothing is known.
+/// Counts the NULLs among the elements of an array; NULL for a NULL array.
 fn nulls_of_array(values: &[Datum]) -> Result<Datum> {
     match values {
         [Datum::Array(_, elements)] => nulls(elements),
@@ -33,7 +33,7 @@ fn non_nulls_of_array(values: &[Datum]) -> Result<Datum> {
     }
 }
 
-/// No trigger runs.
+/// Returns 0: the bodies of trigger functions may not call this function.
 fn trigger_depth(_: &[Datum]) -> Result<Datum> {
     Ok(Datum::Int4(0))
 }

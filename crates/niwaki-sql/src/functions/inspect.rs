@@ -1,7 +1,7 @@
-//! Functions that look at a table as it is stored: `niwaki_chain_stats` and its like.
+//! Functions that inspect a table's stored form: `niwaki_chain_stats` and similar functions.
 //!
-//! Each is used as a table, holds its table in ACCESS SHARE mode until the transaction ends, and latches one
-//! page at a time.
+//! Each function is used as a table and holds the inspected table in ACCESS SHARE mode until the
+//! transaction ends. Each latches one page at a time.
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ fn optional(value: Option<u64>) -> Datum {
     value.map_or(Datum::Null, number)
 }
 
-/// Median, 99th percentile and maximum.
+/// Returns the median, the 99th percentile and the maximum.
 fn spread(numbers: &Distribution) -> [Datum; 3] {
     [numbers.percentile(50), numbers.percentile(99), numbers.max()].map(optional)
 }
 
-/// The relation that a `regclass` argument names, locked against those who change its definition; `None` when
-/// there is none of this number, which gives no rows.
+/// Returns the relation of a `regclass` argument, locked against changes of its definition. `None`
+/// for an unknown number, which gives no rows.
 fn locked(
     exec: &mut ExecContext<'_>,
     argument: &Datum,
@@ -48,7 +48,7 @@ fn locked(
     Ok(Some((relation, table)))
 }
 
-/// Visits every page of a table; interrupts are asked for between them.
+/// Visits every page of a table, with interrupt checks between pages.
 fn chain_stats_of(exec: &mut ExecContext<'_>, table: &Table) -> Result<ChainStats> {
     let mut stats = ChainStats::default();
     for block in 0..table.blocks()? {
@@ -73,7 +73,7 @@ static CHAIN_STATS: RowsFunction = RowsFunction {
     body: chain_stats,
 };
 
-/// `niwaki_chain_stats(table)`: one row about the chains that there are now.
+/// `niwaki_chain_stats(table)`: gives one row about the current HOT chains.
 fn chain_stats(exec: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>) -> Result<()> {
     let Some((_, table)) = locked(exec, &values[0])? else { return Ok(()) };
     let stats = chain_stats_of(exec, &table)?;
@@ -106,7 +106,8 @@ static STALE_ENTRIES: RowsFunction = RowsFunction {
     body: stale_entries,
 };
 
-/// `niwaki_stale_entries(table)`: a row for each index, and one without a name for all of them together.
+/// `niwaki_stale_entries(table)`: gives a row for each index, and one without a name for all
+/// indexes together.
 fn stale_entries(exec: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>) -> Result<()> {
     let Some((_, table)) = locked(exec, &values[0])? else { return Ok(()) };
     let mixed = chain_stats_of(exec, &table)?.mixed;
@@ -114,7 +115,7 @@ fn stale_entries(exec: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>
     let mut row = |names: [Datum; 2], found: &StaleEntries| {
         let mut per_chain = Distribution::default();
         found.by_root.values().for_each(|stale| per_chain.add(*stale, 1));
-        // A chain that settled meanwhile is not mixed any more.
+        // A chain that settled meanwhile is not mixed any more (no root with several keys).
         per_chain.add(0, mixed.saturating_sub(per_chain.total()));
         let counts = [found.entries, found.dead, found.stale, mixed].map(number);
         emit(names.into_iter().chain(counts).chain(spread(&per_chain)).collect())
@@ -160,7 +161,7 @@ static HEAP_PAGE: RowsFunction = RowsFunction {
     body: heap_page,
 };
 
-/// `niwaki_heap_page(table, block)`: a row for each line pointer of a page.
+/// `niwaki_heap_page(table, block)`: gives a row for each line pointer of a page.
 fn heap_page(exec: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>) -> Result<()> {
     let [relation, Datum::Int8(asked)] = values else {
         return Err(SqlError::internal("a block number of another type"));
@@ -236,8 +237,8 @@ static SNAPSHOT_HOLDS: RowsFunction = RowsFunction {
     body: snapshot_holds,
 };
 
-/// `niwaki_snapshot_holds(table)`: a row for each open snapshot, oldest first, and one without a number for what
-/// nobody needs.
+/// `niwaki_snapshot_holds(table)`: gives a row for each open snapshot, oldest first. A last row
+/// without a session counts the versions that no snapshot needs.
 fn snapshot_holds(exec: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>) -> Result<()> {
     let Some((_, table)) = locked(exec, &values[0])? else { return Ok(()) };
     let holders = table.engine().transactions().holders();
@@ -262,7 +263,7 @@ static VISIBILITY_MAP: RowsFunction = RowsFunction {
     body: visibility_map,
 };
 
-/// `pg_visibility_map(table)`: a row for each page.
+/// `pg_visibility_map(table)`: gives a row for each page.
 fn visibility_map(exec: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>) -> Result<()> {
     let Some((_, table)) = locked(exec, &values[0])? else { return Ok(()) };
     for (block, said) in (0..).zip(table.visibility_map()?) {
@@ -279,7 +280,8 @@ static VISIBILITY_SUMMARY: RowsFunction = RowsFunction {
     body: visibility_summary,
 };
 
-/// `pg_visibility_map_summary(table)`: how many pages all see, and how many of them name no transaction.
+/// `pg_visibility_map_summary(table)`: counts the all-visible pages, and the all-frozen pages among
+/// them, which name no transaction.
 fn visibility_summary(
     exec: &mut ExecContext<'_>,
     values: &[Datum],
@@ -298,7 +300,8 @@ fn visibility_summary(
 static VISIBILITY_MEMORY: RowsFunction =
     RowsFunction { columns: &[("bytes", T::INT8)], body: visibility_memory };
 
-/// `niwaki_visibility_map_memory(table)`: bytes of memory that its map takes.
+/// `niwaki_visibility_map_memory(table)`: returns the bytes of memory of the table's visibility
+/// map.
 fn visibility_memory(
     exec: &mut ExecContext<'_>,
     values: &[Datum],

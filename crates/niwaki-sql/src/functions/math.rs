@@ -111,7 +111,7 @@ pub(super) fn power(a: &Datum, b: &Datum) -> Result<Datum> {
     }
     let finite = base.is_finite() && exponent.is_finite();
     let power = base.powf(exponent);
-    // One NaN of all, whatever NaN it was asked for.
+    // Every NaN becomes the same NaN, whatever NaN the argument was.
     float(if power.is_nan() { f64::NAN } else { power }, finite, finite && base != 0.0)
 }
 
@@ -162,7 +162,7 @@ fn div(a: &Datum, b: &Datum) -> Result<Datum> {
     }
 }
 
-/// Both integers, and whether they are int8.
+/// Returns both integers, and whether they are int8.
 fn integers(a: &Datum, b: &Datum) -> Result<(i128, i128, bool)> {
     match (a, b) {
         (Datum::Int4(x), Datum::Int4(y)) => Ok((i128::from(*x), i128::from(*y), false)),
@@ -179,7 +179,7 @@ fn integer(value: i128, wide: bool) -> Result<Datum> {
     }
 }
 
-/// Euclid's algorithm on magnitudes.
+/// Computes the greatest common divisor of magnitudes by Euclid's algorithm.
 fn greatest_divisor(x: i128, y: i128) -> i128 {
     let (mut x, mut y) = (x.abs(), y.abs());
     while y != 0 {
@@ -242,7 +242,8 @@ fn bucket_error(message: &str) -> SqlError {
     SqlError::new("2201G", message)
 }
 
-/// `width_bucket(operand, low, high, count)`: which of so many equal parts between two bounds a number is in.
+/// `width_bucket(operand, low, high, count)`: returns the bucket of a number among `count` equal
+/// parts between two bounds.
 fn width_bucket(values: &[Datum]) -> Result<Datum> {
     let [operand, low, high, Datum::Int4(count)] = values else { return Err(wrong()) };
     if *count <= 0 {
@@ -256,7 +257,8 @@ fn width_bucket(values: &[Datum]) -> Result<Datum> {
     }
 }
 
-/// The bucket before the first or behind the last one, if the operand is there. Bounds may fall.
+/// Returns the bucket before the first or after the last one, if the operand lies there. The bounds
+/// may be in falling order.
 fn bucket_outside<T: PartialOrd>(
     [operand, low, high]: [&T; 3],
     count: i32,
@@ -291,7 +293,7 @@ fn numeric_bucket(operand: &Numeric, low: &Numeric, high: &Numeric, count: i32) 
     }
     let buckets = Numeric::from(count);
     let quotient = operand.sub(low)?.mul(&buckets)?.div(&high.sub(low)?)?;
-    // Rounding can make it all of the buckets, although the operand is below the bound.
+    // Rounding can give `buckets`, although the operand is below the bound.
     let bucket = if quotient >= buckets { count - 1 } else { quotient.floor()?.to_i32()? };
     Ok(Datum::Int4(bucket + 1))
 }
@@ -307,7 +309,7 @@ fn float_bucket(operand: f64, low: f64, high: f64, count: i32) -> Result<Datum> 
     let share = if width.is_finite() {
         above / width
     } else {
-        // Bounds so far from each other that their distance is no float.
+        // The distance between the bounds is beyond a float.
         (operand / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0)
     };
     #[expect(clippy::cast_possible_truncation, reason = "a share of an int4 is one")]

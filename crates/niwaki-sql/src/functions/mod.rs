@@ -1,4 +1,4 @@
-//! Functions and operators: their signatures, and how a call finds the one it means.
+//! The tables of functions and operators, with their signatures and lookup by name.
 
 mod advisory;
 mod arrays;
@@ -58,58 +58,58 @@ pub(crate) use time::convert_time;
 pub(crate) use time_of_day::convert_time_of_day;
 pub(crate) use windows::WindowFunction;
 
-/// When a function may be evaluated ahead of time.
+/// The stability of a function's results, which decides when evaluation ahead of time is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Volatility {
-    /// Always the same result for the same arguments.
+    /// The same arguments always give the same result.
     Immutable,
-    /// The same result during one statement.
+    /// The same arguments give the same result during one statement.
     Stable,
-    /// Never the same.
+    /// Every call may give another result.
     Volatile,
 }
 
-/// How a function is computed.
+/// The implementation of a function.
 pub(crate) enum Eval {
-    /// One argument, not NULL.
+    /// One argument, which is not NULL.
     Unary(fn(&Datum) -> Result<Datum>),
-    /// Two arguments, neither NULL.
+    /// Two arguments, which are not NULL.
     Binary(fn(&Datum, &Datum) -> Result<Datum>),
     /// Any number of arguments.
     Pure(fn(&[Datum]) -> Result<Datum>),
-    /// With the session.
+    /// Takes the session.
     Context(fn(&mut ExecContext<'_>, &[Datum]) -> Result<Datum>),
-    /// With the session and the types of the arguments, which values alone do not tell.
+    /// Takes the session and the types of the arguments, which the values alone do not show.
     Typed(fn(&mut ExecContext<'_>, &[TypeOid], &[Datum]) -> Result<Datum>),
-    /// A set of rows, made by the executor.
+    /// Returns a set of rows; the executor calls it.
     Set(fn(&mut ExecContext<'_>, &[Datum]) -> Result<Vec<Datum>>),
-    /// A set of rows of several columns: in FROM only.
+    /// Returns a set of rows of several columns; allowed in FROM only.
     Rows(&'static RowsFunction),
-    /// Rows of columns that the query names, of JSON objects: in FROM only.
+    /// Returns rows of JSON objects, with columns that the query names; allowed in FROM only.
     Objects(Objects),
-    /// One value of many rows, made by the executor.
+    /// Computes one value from many rows, in the executor.
     Aggregate(crate::aggregates::AggregateKind),
-    /// One value of the rows around the current one, made by the executor.
+    /// Computes one value from the rows around the current one, in the executor.
     Window(WindowFunction),
 }
 
-/// Of which objects there are rows.
+/// The objects that an argument holds, one for each result row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Objects {
-    /// The argument is one.
+    /// The argument is one object.
     One,
-    /// It is an array of them.
+    /// The argument is an array of objects.
     Each,
 }
 
-/// Gives one row, of as many values as there are columns.
+/// A callback that takes one row, with one value for each column.
 pub(crate) type EmitRow<'e> = &'e mut dyn FnMut(Vec<Datum>) -> Result<()>;
 
 /// A function that is used as a table of several columns.
 pub(crate) struct RowsFunction {
     /// Names and types of the columns.
     pub(crate) columns: &'static [(&'static str, TypeOid)],
-    /// Gives the rows in their order.
+    /// Emits the rows in their order.
     pub(crate) body: fn(&mut ExecContext<'_>, &[Datum], EmitRow<'_>) -> Result<()>,
 }
 
@@ -118,9 +118,9 @@ pub(crate) struct Function {
     pub(crate) name: &'static str,
     pub(crate) arguments: &'static [TypeOid],
     pub(crate) result: TypeOid,
-    /// The last argument may come any number of times.
+    /// True if the last argument may be repeated.
     pub(crate) variadic: bool,
-    /// NULL in, NULL out.
+    /// True if a NULL argument makes the result NULL.
     pub(crate) strict: bool,
     pub(crate) volatility: Volatility,
     pub(crate) eval: Eval,
@@ -137,12 +137,12 @@ impl Function {
         matches!(self.eval, Eval::Set(_) | Eval::Rows(_) | Eval::Objects(Objects::Each))
     }
 
-    /// The schema that it is in.
+    /// Returns the function's schema.
     pub(crate) fn schema(&self) -> &'static str {
         if self.name == "_pg_expandarray" { "information_schema" } else { "pg_catalog" }
     }
 
-    /// Its name in SQL text, with its schema where only that finds it.
+    /// Returns the function's name in SQL text, with its schema where the name alone is not found.
     pub(crate) fn sql_name(&self) -> String {
         let name = quote_identifier(self.name);
         match self.schema() {
@@ -151,7 +151,8 @@ impl Function {
         }
     }
 
-    /// What its one column is called in FROM, if that is not the function's name.
+    /// Returns the name of the function's one column in FROM, if different from the function's
+    /// name.
     pub(crate) fn column_name(&self) -> Option<&'static str> {
         match self.name {
             "json_array_elements"
@@ -163,12 +164,12 @@ impl Function {
         }
     }
 
-    /// Whether it gives an array of a type that its arguments decide.
+    /// Decides whether the function returns an array whose type depends on the arguments.
     pub(crate) fn returns_any_array(&self) -> bool {
         self.result == T::ARRAY || self.result == T::COMPATIBLES
     }
 
-    /// Names and types of its columns, if it has several.
+    /// Returns the names and types of the columns, if there are several.
     pub(crate) fn columns(&self) -> Option<&'static [(&'static str, TypeOid)]> {
         match &self.eval {
             Eval::Rows(rows) => Some(rows.columns),
@@ -177,7 +178,7 @@ impl Function {
     }
 }
 
-/// Short names for the types of signatures.
+/// Short names for the types in signatures.
 pub(crate) struct T;
 
 impl T {
@@ -236,8 +237,8 @@ impl T {
 }
 
 /// Writes a table of functions: `name(ARGUMENT TYPES) RESULT flags kind(body)`. The flags are
-/// `immutable`, `stable` or `volatile`, preceded by `nullable` when NULL arguments reach the body and
-/// by `variadic` when the last argument repeats.
+/// `immutable`, `stable` or `volatile`, preceded by `nullable` when NULL arguments reach the body
+/// and by `variadic` when the last argument repeats.
 macro_rules! functions {
     (@strict nullable) => { false };
     (@strict strict) => { true };
@@ -263,7 +264,7 @@ pub(crate) use functions;
 /// Functions by their names.
 pub(crate) type ByName = HashMap<&'static str, Vec<&'static Function>>;
 
-/// Tables of functions, by name.
+/// Builds the index of function tables by name.
 pub(crate) fn index(tables: &[&'static [Function]]) -> ByName {
     let mut map = ByName::default();
     for function in tables.iter().copied().flatten() {
@@ -272,7 +273,7 @@ pub(crate) fn index(tables: &[&'static [Function]]) -> ByName {
     map
 }
 
-/// The functions there are, by what they are about.
+/// All functions, grouped by subject.
 const GROUPS: &[(&str, &[&[Function]])] = &[
     ("Text", &[text::FUNCTIONS, format::FUNCTIONS, quote::FUNCTIONS, unicode::FUNCTIONS]),
     ("Regular expressions", &[regexp::COLLATED, regexp::FUNCTIONS]),
@@ -321,25 +322,28 @@ fn all_functions() -> ByName {
     index(&tables)
 }
 
-/// All functions of this name.
+/// Returns all functions of this name.
 pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
     MAP.get_or_init(all_functions).get(name).map_or(&[], Vec::as_slice)
 }
 
-/// Whether `pg_proc` shows PostgreSQL's function with this number: one that Niwaki has, or one that catalogs refer to.
+/// Decides whether `pg_proc` shows PostgreSQL's function with this number: Niwaki has it, or
+/// catalogs refer to it.
 pub fn is_function_shown(number: u32) -> bool {
     static SHOWN: OnceLock<HashSet<u32>> = OnceLock::new();
     SHOWN.get_or_init(shown::functions).contains(&number)
 }
 
-/// Whether `pg_operator` shows PostgreSQL's operator with this number: one that Niwaki has.
+/// Decides whether `pg_operator` shows PostgreSQL's operator with this number, which is true if
+/// Niwaki has it.
 pub fn is_operator_shown(number: u32) -> bool {
     static SHOWN: OnceLock<HashSet<u32>> = OnceLock::new();
     SHOWN.get_or_init(shown::operators).contains(&number)
 }
 
-/// The functions of this name that take their last arguments as one array: `f(VARIADIC array)`.
+/// Returns the functions of this name that take their last arguments as one array: `f(VARIADIC
+/// array)`.
 pub(crate) fn variadic_forms(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
     MAP.get_or_init(|| index(&[format::VARIADIC, information::VARIADIC, json::VARIADIC]))
@@ -347,8 +351,9 @@ pub(crate) fn variadic_forms(name: &str) -> &'static [&'static Function] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// The arguments of a call, written already, as one text: behind VARIADIC what the function takes as one array, which is also what
-/// it was given one by one, if their type is known.
+/// Joins the written arguments of a call into one text. VARIADIC precedes an argument that the
+/// function takes as one array. Repeated arguments become such an array too, if their type is
+/// known.
 pub(crate) fn arguments_text(function: &'static Function, mut arguments: Vec<String>) -> String {
     let as_one = variadic_forms(function.name).iter().any(|form| std::ptr::eq(*form, function));
     if as_one && let Some(array) = arguments.last_mut() {
@@ -362,7 +367,7 @@ pub(crate) fn arguments_text(function: &'static Function, mut arguments: Vec<Str
     arguments.join(", ")
 }
 
-/// All operators of this name; one argument for prefix operators.
+/// Returns all operators of this name; prefix operators have one argument.
 pub(crate) fn operators_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
     MAP.get_or_init(|| index(OPERATORS)).get(name).map_or(&[], Vec::as_slice)

@@ -1,5 +1,5 @@
-//! Functions that make moments and intervals, or cut them: `make_timestamp`, `date_bin`, `timeofday`,
-//! and their like.
+//! Makes and truncates moments and intervals: `make_timestamp`, `date_bin`, `timeofday`, and
+//! similar functions.
 
 use std::sync::Arc;
 
@@ -11,14 +11,15 @@ use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 
-/// The longest sleep, a year: long enough, and far from the end of what is counted.
+/// The longest sleep, in microseconds: a year, which is long enough and far below the largest
+/// count.
 const SLEEP_MICROS_MAX: i64 = 365 * niwaki_types::MICROS_PER_DAY;
 
 fn interval(value: niwaki_types::Result<Interval>) -> Result<Datum> {
     Ok(Datum::Interval(Arc::new(value?)))
 }
 
-/// The local time that the first six values say.
+/// Returns the local time that the first six values give.
 fn local_moment(values: &[Datum], name: &str) -> Result<i64> {
     let [
         Datum::Int4(year),
@@ -48,7 +49,8 @@ fn make_timestamptz(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datu
     Ok(Datum::TimestampTz(moment))
 }
 
-/// Years, months, weeks, days, hours, minutes, seconds; those left out are 0.
+/// Makes an interval of years, months, weeks, days, hours, minutes and seconds; omitted parts are
+/// 0.
 fn make_interval(values: &[Datum]) -> Result<Datum> {
     let mut parts = [0i32; 6];
     let mut seconds = 0.0;
@@ -102,7 +104,7 @@ fn justify_interval(a: &Datum) -> Result<Datum> {
     }
 }
 
-/// Time from the moment to the midnight with which today begins.
+/// Returns the time from the moment to the midnight at which today begins.
 fn age_today(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [value] = values else { return Err(wrong_types("age")) };
     let now = Datum::TimestampTz(exec.environment.transaction_timestamp());
@@ -115,7 +117,7 @@ fn age_today(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     interval(datetime::age(local(&today)?, local(value)?))
 }
 
-/// The zone that a name or an abbreviation means.
+/// Returns the zone that a name or an abbreviation means.
 fn zone_named(name: &str) -> Result<TimeZone> {
     TimeZone::get_or_abbreviation(name)
         .map_err(|_| SqlError::new("22023", format!("time zone \"{name}\" not recognized")))
@@ -144,7 +146,7 @@ fn sleep_until(exec: &mut ExecContext<'_>, moment: i64) -> Result<Datum> {
     {
         exec.environment.sleep(micros)?;
     }
-    // A void function shows as an empty string.
+    // A void function shows an empty string.
     Ok(Datum::text(""))
 }
 

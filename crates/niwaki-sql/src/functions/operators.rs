@@ -1,4 +1,4 @@
-//! Arithmetic, comparison and the other operators on values that carry no time.
+//! Operators on values other than dates and times: arithmetic, comparison, and others.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ pub(super) fn wrong_types(operator: &str) -> SqlError {
     SqlError::internal(format!("operator {operator} was given values of other types"))
 }
 
-/// Both integers as int8, with the wider of their two widths.
+/// Returns both integers as int8, with the larger of their two widths.
 fn integers(a: &Datum, b: &Datum) -> Option<(i64, i64, u8)> {
     let one = |d: &Datum| match d {
         Datum::Int2(v) => Some((i64::from(*v), 2)),
@@ -31,7 +31,7 @@ fn integers(a: &Datum, b: &Datum) -> Option<(i64, i64, u8)> {
     Some((a, b, wa.max(wb)))
 }
 
-/// An integer result in its width, or PostgreSQL's complaint.
+/// Returns an integer result in its width, or PostgreSQL's error.
 fn integer(value: Option<i64>, width: u8) -> Result<Datum> {
     match width {
         2 => value
@@ -46,7 +46,7 @@ fn integer(value: Option<i64>, width: u8) -> Result<Datum> {
     }
 }
 
-/// Both floats as float8.
+/// Returns both floats as float8.
 fn floats(a: &Datum, b: &Datum) -> Option<(f64, f64)> {
     let one = |d: &Datum| match d {
         Datum::Float4(v) => Some(f64::from(*v)),
@@ -56,7 +56,8 @@ fn floats(a: &Datum, b: &Datum) -> Option<(f64, f64)> {
     Some((one(a)?, one(b)?))
 }
 
-/// A float result; infinity out of finite operands is an overflow, zero out of others an underflow.
+/// Returns a float result. Infinity from finite operands is an overflow; zero from nonzero operands
+/// is an underflow.
 pub(super) fn float(value: f64, finite: bool, nonzero: bool) -> Result<Datum> {
     if value.is_infinite() && finite {
         return Err(SqlError::new("22003", "value out of range: overflow"));
@@ -124,7 +125,7 @@ fn bit_not(a: &Datum) -> Result<Datum> {
     })
 }
 
-/// Shifts wrap their distance at the width, as the processors that PostgreSQL runs on do.
+/// Shifts left. The distance wraps at the width, as on the processors that PostgreSQL runs on.
 fn shift_left(a: &Datum, b: &Datum) -> Result<Datum> {
     let Datum::Int4(distance) = b else { return Err(wrong_types("<<")) };
     Ok(match a {
@@ -153,7 +154,7 @@ fn shift_right(a: &Datum, b: &Datum) -> Result<Datum> {
     })
 }
 
-/// Order of two values whose variants tell their types; strings compare byte by byte.
+/// Compares two values whose variants determine their types; strings compare byte by byte.
 #[inline]
 fn order(a: &Datum, b: &Datum) -> Ordering {
     match (a, b) {
@@ -174,7 +175,7 @@ fn order(a: &Datum, b: &Datum) -> Ordering {
     }
 }
 
-/// A type whose values look like this one; enough to compare two of the same variant.
+/// Returns a type whose values have this variant; enough to compare two values of one variant.
 fn type_of(value: &Datum) -> TypeOid {
     match value {
         Datum::Null => TypeOid::UNKNOWN,
@@ -204,12 +205,12 @@ fn type_of(value: &Datum) -> TypeOid {
     }
 }
 
-/// Order of two `char(n)` values: trailing blanks mean nothing.
+/// Compares two `char(n)` values; trailing blanks do not count.
 fn blank_order(a: &Datum, b: &Datum) -> Ordering {
     compare(TypeOid::BPCHAR, a, b)
 }
 
-/// Order of two arrays, which know the type of their elements.
+/// Compares two arrays, which know the type of their elements.
 fn array_order(a: &Datum, b: &Datum) -> Ordering {
     compare(TypeOid::TEXT_ARRAY, a, b)
 }
@@ -247,7 +248,7 @@ comparisons! {
     array array_order;
 }
 
-/// Comparisons of rows, field by field; they fail where the fields that decide are of different types.
+/// Comparisons of rows, field by field. They fail where the deciding fields have different types.
 mod record {
     use std::cmp::Ordering;
 
@@ -346,11 +347,11 @@ pub(super) fn invert(value: Datum) -> Datum {
     }
 }
 
-/// The comparison operator of this name for two values of one type, for conditions that the grammar
-/// implies: CASE, IN, NULLIF, DISTINCT, joins with USING.
+/// Returns the comparison operator of this name for two values of one type. The grammar implies
+/// such conditions in CASE, IN, NULLIF, DISTINCT and joins with USING.
 pub(crate) fn compare_function(name: &str, oid: TypeOid) -> Option<&'static Function> {
     let element = crate::types::element_of(oid);
-    // What has no equality has none in arrays.
+    // Arrays of a type without equality have no equality either.
     if matches!(element, Some(TypeOid::JSON | TypeOid::JSONPATH)) {
         return None;
     }

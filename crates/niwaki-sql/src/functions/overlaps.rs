@@ -1,5 +1,5 @@
-//! `(start, end) OVERLAPS (start, end)`: whether two periods have a moment in common. An end may be
-//! given by its distance from the start.
+//! `(start, end) OVERLAPS (start, end)`: decides whether two periods share a moment. An end may be
+//! given as its distance from the start.
 
 use niwaki_types::{Datum, TypeOid, compare, datetime};
 
@@ -8,7 +8,7 @@ use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::Result;
 
-/// The end of a period: what is given, or so long after the start.
+/// Returns the end of a period: the given end, or the start plus the given interval.
 fn end(exec: &ExecContext<'_>, start: &Datum, given: &Datum) -> Result<Datum> {
     let Datum::Interval(span) = given else { return Ok(given.clone()) };
     Ok(match start {
@@ -32,18 +32,18 @@ fn overlaps(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     Ok(meet(first, second).map_or(Datum::Null, Datum::Bool))
 }
 
-/// Whether `a` is before `b`, neither NULL. The variants tell their type.
+/// Returns whether `a` is before `b`; neither is NULL. The variants determine the type.
 fn before(a: &Datum, b: &Datum) -> bool {
     compare(TypeOid::TIMESTAMP, a, b).is_lt()
 }
 
-/// Earlier end first. A single known end is the start, and the other one unknown.
+/// Puts the earlier end first. A single known end becomes the start, and the other end is unknown.
 fn ordered((a, b): (Datum, Datum)) -> (Datum, Datum) {
     if a.is_null() || (!b.is_null() && before(&b, &a)) { (b, a) } else { (a, b) }
 }
 
-/// `None` where that depends on an end that is NULL. A period contains its start, but its end only if
-/// that is its start.
+/// Decides whether two periods share a moment; `None` where that depends on an end that is NULL. A
+/// period contains its start, but its end only if both are equal.
 fn meet(first: (Datum, Datum), second: (Datum, Datum)) -> Option<bool> {
     let (first, second) = (ordered(first), ordered(second));
     if first.0.is_null() || second.0.is_null() {
@@ -51,7 +51,7 @@ fn meet(first: (Datum, Datum), second: (Datum, Datum)) -> Option<bool> {
     }
     let (early, late) = if before(&second.0, &first.0) { (second, first) } else { (first, second) };
     if !before(&early.0, &late.0) {
-        // Both begin together, and that is enough if both have an end.
+        // Both begin together, which is enough if both ends are known.
         return (!early.1.is_null() && !late.1.is_null()).then_some(true);
     }
     if early.1.is_null() {

@@ -1,7 +1,9 @@
-//! What the bound of a partition says of its rows, as conditions on the columns of the key: `pg_get_partition_constraintdef`.
+//! Shows the bound of a partition as conditions on the key columns:
+//! `pg_get_partition_constraintdef`.
 //!
-//! A bound of several columns is compared column by column, so "not below (1, 'x')" is `a > 1 OR (a = 1 AND b >= 'x')`, an arm more
-//! for each column. The default partition takes what no other one does.
+//! A bound of several columns is compared column by column. So "not below (1, 'x')" is `a > 1 OR (a
+//! = 1 AND b >= 'x')`, with one more arm for each column. The default partition takes the rows of
+//! no other partition.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,7 +32,7 @@ pub(super) fn definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result
     Ok(if parts.is_empty() { Datum::Null } else { Datum::Text(all_of(parts).into()) })
 }
 
-/// A partitioned table, and the columns of its key: name, type.
+/// A partitioned table with the name and type of each key column.
 struct Key<'k, 'e> {
     table: &'k Arc<Relation>,
     columns: Vec<(String, String)>,
@@ -54,7 +56,7 @@ impl<'k, 'e> Key<'k, 'e> {
         Ok(Self { table, columns: columns.collect::<Result<_>>()?, partition, exec })
     }
 
-    /// The conditions of a bound, which all hold.
+    /// Returns the conditions of a bound; all must hold.
     fn conditions(&self, bound: &PartitionBound) -> Result<Vec<String>> {
         Ok(match bound {
             PartitionBound::List(values) => self.listed(values)?,
@@ -87,13 +89,13 @@ impl<'k, 'e> Key<'k, 'e> {
         })
     }
 
-    /// A condition as PostgreSQL shows it.
+    /// Returns a condition as PostgreSQL shows it.
     fn shown(&self, condition: &str) -> Result<String> {
         let (catalog, path) = (self.exec.catalog, self.exec.path);
         crate::shown::show(condition, Some(self.partition), None, catalog, path, false)
     }
 
-    /// The bounds of the partitions that are not the default one, in their order.
+    /// Returns the bounds of all partitions but the default one, in their order.
     fn others(&self) -> Result<Vec<(Bound, &'k PartitionBound)>> {
         let key = self.table.partition_key.as_ref();
         let key = key.ok_or_else(|| SqlError::internal("a partition of a plain table"))?;
@@ -114,7 +116,7 @@ impl<'k, 'e> Key<'k, 'e> {
         Ok(bounds)
     }
 
-    /// All values that partitions list, in their order, NULL last.
+    /// Returns all values that partitions list, in their order, NULL last.
     fn all_listed(&self, others: &[(Bound, &PartitionBound)]) -> Result<Vec<Option<String>>> {
         let key = self.table.partition_key.as_ref().ok_or_else(unreadable)?;
         let mut found = Vec::new();
@@ -161,7 +163,7 @@ impl<'k, 'e> Key<'k, 'e> {
         })
     }
 
-    /// What a range says besides that its columns are not NULL.
+    /// Returns the conditions of a range, except that its columns are not NULL.
     fn between(&self, from: &[RangeValue], to: &[RangeValue]) -> Result<Vec<String>> {
         let same = |(left, right): &(&RangeValue, &RangeValue)| {
             matches!(left, RangeValue::Value(_)) && left == right
@@ -177,7 +179,7 @@ impl<'k, 'e> Key<'k, 'e> {
         Ok(parts)
     }
 
-    /// The same as one condition; a range without bounds says only that nothing is NULL.
+    /// Returns those conditions as one. A range without bounds only says that no column is NULL.
     fn range_alone(&self, from: &[RangeValue], to: &[RangeValue]) -> Result<String> {
         let parts = self.between(from, to)?;
         Ok(all_of(if parts.is_empty() { self.not_null()? } else { parts }))
@@ -191,13 +193,14 @@ impl<'k, 'e> Key<'k, 'e> {
         columns.filter_map(equal).collect()
     }
 
-    /// For each column from the `first` on: those before it are equal, and it lies on the right side of the bound.
+    /// Returns one arm for each column from `first` on. In an arm, the columns before are equal,
+    /// and the column lies on the right side of the bound.
     fn arms(&self, bound: &[RangeValue], first: usize, lower: bool) -> Result<Vec<String>> {
         let mut arms = Vec::new();
         for (column, value) in bound.iter().enumerate().skip(first) {
             let RangeValue::Value(text) = value else { break };
             let operator = match (lower, bound.get(column + 1)) {
-                // Whatever stands in the columns behind it belongs to the range.
+                // Any values in the columns after this one belong to the range.
                 (true, None | Some(RangeValue::Min)) => ">=",
                 (true, _) => ">",
                 (false, Some(RangeValue::Max)) => "<=",
@@ -219,7 +222,7 @@ fn any_of(parts: Vec<String>) -> String {
     joined(parts, " OR ")
 }
 
-/// One condition of several, which have their brackets already.
+/// Joins conditions, each already in brackets, into one.
 fn joined(mut parts: Vec<String>, word: &str) -> String {
     match parts.len() {
         1 => parts.remove(0),

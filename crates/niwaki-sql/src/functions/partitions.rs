@@ -10,7 +10,7 @@ use super::{EmitRow, Function, RowsFunction, T, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 
-/// The relation that an argument names, if it is there.
+/// Returns the relation that an argument names, if it exists.
 pub(super) fn named<'c>(
     catalog: &'c CatalogState,
     values: &[Datum],
@@ -21,18 +21,18 @@ pub(super) fn named<'c>(
     Ok(catalog.relation(Oid(*number)))
 }
 
-/// What a table, or an index, is a part of.
+/// Returns the parent of a partition, or of an index on a partition.
 fn above(relation: &Relation) -> Option<Oid> {
     let index = || relation.index.as_ref().and_then(|index| index.part_of);
     relation.partition_of.as_ref().map(|of| of.parent).or_else(index)
 }
 
-/// Whether it has partitions, or is one.
+/// Returns true if the relation has partitions or is one.
 fn is_in_tree(relation: &Relation) -> bool {
     matches!(relation.letter(), "p" | "I") || above(relation).is_some()
 }
 
-/// A relation, then what it is a part of, from the bottom up.
+/// Returns a relation and its ancestors, from the bottom up.
 fn ancestors(catalog: &CatalogState, relation: &Arc<Relation>) -> Vec<Oid> {
     let mut found = vec![relation.oid];
     let mut at = above(relation);
@@ -70,7 +70,7 @@ fn partition_tree(exec: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_
     let Some(root) = named(exec.catalog, values)?.filter(|relation| is_in_tree(relation)) else {
         return Ok(());
     };
-    // One level after the other, each in the order of numbers.
+    // One level after the other, each in the order of object numbers.
     let mut level = vec![Arc::clone(root)];
     let mut depth = 0;
     while !level.is_empty() {

@@ -33,12 +33,13 @@ fn not_ilike<const ASCII: bool>(text: &Datum, pattern: &Datum) -> Result<Datum> 
 
 /// Matches a whole text against a LIKE pattern: `%` is any string, `_` any character.
 ///
-/// On a mismatch after a `%` only the last `%` needs to take one character more, so the work is at
-/// most the product of the two lengths. It takes all at once up to where the literal behind it comes next.
+/// After a mismatch behind a `%`, only the last `%` needs to take one character more. The work is
+/// at most the product of the two lengths. The `%` skips at once to the next occurrence of the
+/// literal that follows.
 fn matches_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
     let mut text_rest = text.chars();
     let mut pattern_rest = pattern.chars();
-    // Where to go on when the characters after the last `%` do not match.
+    // The place to continue at when the characters after the last `%` do not match.
     let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
     loop {
         work::tick(1)?;
@@ -59,7 +60,7 @@ fn matches_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool>
                 continue;
             }
             Some('_') => text_rest.next().is_some(),
-            // At the end of the text it does not matter what comes.
+            // At the end of the text the remaining pattern does not matter.
             Some(c) if Some(c) == escape && text_rest.as_str().is_empty() => false,
             Some(c) if Some(c) == escape => {
                 let literal = ahead.next().ok_or_else(|| {
@@ -82,16 +83,16 @@ fn matches_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool>
     }
 }
 
-/// What a pattern begins with that means itself.
+/// Returns the literal beginning of a pattern, which contains no `%`, `_` or escape.
 fn literal_of(pattern: &str, escape: Option<char>) -> &str {
     let end = pattern.find(|c| matches!(c, '%' | '_') || Some(c) == escape);
     &pattern[..end.unwrap_or(pattern.len())]
 }
 
-/// Leaves out what stands before the next occurrence of a literal; false when there is none.
+/// Skips the text before the next occurrence of a literal; false when there is none.
 fn skip_to(literal: &str, rest: &mut std::str::Chars<'_>) -> bool {
     let text = rest.as_str();
-    // A character never begins inside of another one.
+    // A character never begins inside another one.
     let found = memchr::memmem::find(text.as_bytes(), literal.as_bytes());
     *rest = text[found.unwrap_or(text.len())..].chars();
     found.is_some()
@@ -114,7 +115,7 @@ pub(super) fn like_escape_bytes(pattern: &Datum, escape: &Datum) -> Result<Datum
     Ok(Datum::Bytea(bytes.into()))
 }
 
-/// Each byte as the character of its number: what patterns mean is the same.
+/// Returns each byte as the character of its number, which keeps the meaning of patterns.
 fn characters(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
@@ -169,7 +170,8 @@ fn not_regex_insensitive<const ASCII: bool>(text: &Datum, pattern: &Datum) -> Re
     regex_match_insensitive::<ASCII>(text, pattern).map(invert)
 }
 
-/// Operators of which a collation decides what characters have cases and belong to classes: all, or those of ASCII only.
+/// Operators with variants by collation: cases and classes cover all characters, or ASCII
+/// characters only.
 macro_rules! operators {
     ($ascii:literal) => {
         functions! {
@@ -196,10 +198,10 @@ macro_rules! operators {
 }
 
 pub(super) const OPERATORS: &[Function] = operators!(false);
-/// The same with a collation of ASCII.
+/// The operators under a collation of ASCII.
 pub(super) const ASCII_OPERATORS: &[Function] = operators!(true);
 
-/// The one character that an ESCAPE clause names, if any.
+/// Returns the one character of an ESCAPE clause, if any.
 fn escape_character(escape: &str) -> Result<Option<char>> {
     let mut characters = escape.chars();
     match (characters.next(), characters.next()) {
@@ -210,7 +212,7 @@ fn escape_character(escape: &str) -> Result<Option<char>> {
     }
 }
 
-/// The regular expression of a SIMILAR TO pattern, with an escape character or none.
+/// Returns the regular expression of a SIMILAR TO pattern, with an escape character or none.
 ///
 /// # Errors
 /// `2200C` for more than two separators, `22025` for an escape of several characters.
@@ -224,7 +226,8 @@ pub(super) fn similar_expression(pattern: &str, escape: &str) -> Result<String> 
         if Some(character) == escape {
             let Some(next) = rest.next() else { break };
             if next == '"' && !in_brackets {
-                // The text between two separators is what substring() gives: the parts around it take the shortest.
+                // substring() returns the text between two separators; the parts around take the
+                // shortest match.
                 match separators {
                     0 => result.push_str("){1,1}?("),
                     1 => result.push_str("){1,1}(?:"),
@@ -279,7 +282,7 @@ pub(super) fn similar_to_escape(values: &[Datum]) -> Result<Datum> {
     Ok(Datum::Text(expression.into()))
 }
 
-/// `similar_escape(pattern, escape)`: a NULL escape is the usual one.
+/// `similar_escape(pattern, escape)`: a NULL escape means the default one.
 pub(super) fn similar_escape(values: &[Datum]) -> Result<Datum> {
     match values {
         [Datum::Null, _] => Ok(Datum::Null),
@@ -296,7 +299,8 @@ pub(super) fn substring_similar<const ASCII: bool>(values: &[Datum]) -> Result<D
     substring_of::<ASCII>(text, &similar_expression(pattern, escape)?)
 }
 
-/// `substring(text from pattern)`: what the first group matched, or all where there is no group.
+/// `substring(text from pattern)`: returns the match of the first group, or the whole match without
+/// a group.
 pub(super) fn substring_pattern<const ASCII: bool>(text: &Datum, pattern: &Datum) -> Result<Datum> {
     let (text, pattern) = texts(text, pattern)?;
     substring_of::<ASCII>(text, pattern)
@@ -339,7 +343,7 @@ mod tests {
         );
     }
 
-    /// Each text against each pattern of a few characters, by the definition of LIKE.
+    /// Compares LIKE with its definition for each text and pattern of a few characters.
     #[test]
     fn like_is_what_it_is_defined_to_be() {
         fn defined(text: &[char], pattern: &[char]) -> bool {

@@ -1,4 +1,4 @@
-//! `pg_prewarm`: reads a relation into the pool.
+//! Reads a relation into the buffer pool: `pg_prewarm`.
 
 use niwaki_catalog::Oid;
 use niwaki_storage::page::PAGE_SIZE;
@@ -9,10 +9,11 @@ use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 
-/// Blocks read between two looks whether the statement is cancelled.
+/// Blocks read between two checks whether the statement is cancelled.
 const CHUNK: u32 = 256;
 
-/// `pg_prewarm(relation [, mode [, fork [, first block, last block]]])`: how many blocks it has read.
+/// `pg_prewarm(relation [, mode [, fork [, first block, last block]]])`: returns the number of
+/// blocks read.
 fn prewarm(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let Some(Datum::Oid(number)) = values.first() else {
         return Err(SqlError::new("22004", "relation cannot be null"));

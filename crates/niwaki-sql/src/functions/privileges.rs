@@ -1,4 +1,5 @@
-//! Who may do what: there is one role that may do everything, so these say whether the object is there.
+//! Answers privilege inquiries. One role may do everything, so the answer only says whether the
+//! object exists.
 
 use std::sync::Arc;
 
@@ -14,13 +15,13 @@ fn wrong() -> SqlError {
     SqlError::internal("a privilege function was given values of other types")
 }
 
-/// A kind of object that privileges are about.
+/// A kind of object that privileges apply to.
 struct Kind {
-    /// The privileges that there are.
+    /// The privileges of this kind.
     privileges: &'static [&'static str],
-    /// Finds an object by its number: NULL is answered when there is none.
+    /// Looks an object up by number; a missing object makes the answer NULL.
     exists: fn(&ExecContext<'_>, u32) -> bool,
-    /// Finds an object by its name.
+    /// Looks an object up by name.
     named: fn(&ExecContext<'_>, &str) -> Result<()>,
 }
 
@@ -90,7 +91,7 @@ const TYPE: Kind = Kind {
     named: |exec, name| named_object(exec, name, TypeOid::REGTYPE),
 };
 
-/// Whether a recorded catalog has a row with this number, or this name.
+/// Decides whether a recorded catalog has a row with this number, or this name.
 fn recorded(catalog: &str, number: Option<u32>, name: Option<&str>) -> bool {
     let number = number.map(|number| number.to_string());
     builtin_rows(catalog).into_iter().flat_map(|rows| rows.rows()).any(|mut row| {
@@ -121,7 +122,7 @@ const TABLESPACE: Kind = Kind {
     },
 };
 
-/// The number of a role; `None` for a number that no role has.
+/// Returns the number of a role; `None` for a number that no role has.
 fn role(value: &Datum) -> Result<Option<u32>> {
     match value {
         Datum::Oid(number) => Ok(ROLES.iter().any(|(oid, _)| oid == number).then_some(*number)),
@@ -134,7 +135,7 @@ fn role(value: &Datum) -> Result<Option<u32>> {
     }
 }
 
-/// Refuses a list of privileges in which one is none of this kind of object.
+/// Refuses a list with a privilege that this kind of object does not have.
 fn check_privileges(kind: &Kind, list: &str) -> Result<()> {
     for item in list.split(',') {
         let item = item.trim();
@@ -268,7 +269,7 @@ fn has_role(values: &[Datum]) -> Result<Datum> {
     }))
 }
 
-/// What the owner of an object and everybody else may do with it before any GRANT.
+/// Returns the privileges of the owner and of PUBLIC on an object before any GRANT.
 fn default_privileges(values: &[Datum]) -> Result<Datum> {
     let [Datum::Text(kind), Datum::Oid(owner)] = values else { return Err(wrong()) };
     let name = match ROLES.iter().find(|(oid, _)| oid == owner) {

@@ -1,4 +1,4 @@
-//! Names and strings as SQL writes them.
+//! Quotes names and strings as SQL does.
 
 use niwaki_types::growing::charge_whole;
 use niwaki_types::{Datum, TypeOid, quote_identifier};
@@ -7,7 +7,7 @@ use super::text::{string, text, wrong};
 use super::{Function, functions};
 use crate::error::{Result, SqlError};
 
-/// A string as an SQL literal.
+/// Writes a string as an SQL literal.
 pub(crate) fn quote_string(value: &str) -> String {
     let quoted = value.replace('\'', "''");
     if value.contains('\\') {
@@ -16,14 +16,15 @@ pub(crate) fn quote_string(value: &str) -> String {
     format!("'{quoted}'")
 }
 
-/// A string constant as definitions show it: a backslash stands for itself.
+/// Writes a string constant as definitions show it: a backslash stands for itself.
 pub(crate) fn string_constant(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
 }
 
-/// Charges a text with each of some characters doubled, and what stands around it.
+/// Charges memory for a quoted text: each of some characters is doubled, and quotes surround the
+/// text.
 fn charge_quoted(text: &str, doubled: &[u8]) -> Result<()> {
-    /// Quotes and the sign of escapes.
+    /// Bytes for the quotes and the escape prefix.
     const AROUND: usize = 4;
     let more = text.bytes().filter(|byte| doubled.contains(byte)).count();
     Ok(charge_whole(text.len() + more + AROUND)?)
@@ -49,7 +50,7 @@ fn quote_nullable(values: &[Datum]) -> Result<Datum> {
     }
 }
 
-/// The parts of a possibly quoted, dotted name: `parse_ident(text [, strict])`.
+/// `parse_ident(text [, strict])`: returns the parts of a dotted name, each possibly quoted.
 fn parse_ident(values: &[Datum]) -> Result<Datum> {
     let (whole, strict) = match values {
         [whole] => (text(whole)?, true),
@@ -97,7 +98,8 @@ fn parse_ident(values: &[Datum]) -> Result<Datum> {
     }
 }
 
-/// The name up to its closing quote, and what is behind that; a doubled quote is one of the name.
+/// Returns the name up to its closing quote, and the rest; a doubled quote is one quote of the
+/// name.
 fn unquoted(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut rest = text;

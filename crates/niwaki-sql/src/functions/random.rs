@@ -1,7 +1,8 @@
-//! Random numbers, and those that only look so.
+//! Random numbers, from the system or from a seed.
 //!
-//! Before `setseed` numbers come from the system. Behind it they are those of xoroshiro128** (Blackman and Vigna
-//! 2018), seeded by splitmix64 (Steele and others 2014), as PostgreSQL has it: the same seed gives the same numbers.
+//! Before `setseed`, numbers come from the system. After `setseed`, they come from xoroshiro128**
+//! (Blackman and Vigna 2018), seeded by splitmix64 (Steele and others 2014). PostgreSQL does the
+//! same, so the same seed gives the same numbers.
 
 use niwaki_types::Datum;
 
@@ -35,7 +36,7 @@ impl SeededRandom {
     }
 }
 
-/// A uniform number of 52 bits in [0, 1).
+/// Returns a uniform number of 52 bits in [0, 1).
 fn random(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     let bits = match &mut exec.scratch.random {
         Some(seeded) => seeded.next(),
@@ -63,7 +64,7 @@ fn setseed(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     #[expect(clippy::cast_possible_truncation, reason = "at most 52 bits and a sign")]
     let number = (4_503_599_627_370_495.0 * seed) as i64;
     exec.scratch.random = Some(SeededRandom::new(number.cast_unsigned()));
-    // A void function shows as an empty string.
+    // A void function shows an empty string.
     Ok(Datum::text(""))
 }
 

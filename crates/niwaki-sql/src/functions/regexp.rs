@@ -19,7 +19,7 @@ fn text(value: &Datum) -> Result<&str> {
     }
 }
 
-/// Options by their letters, and whether all matches are meant.
+/// Reads options by their letters, and whether all matches are meant.
 fn flags<const ASCII: bool>(letters: &str) -> Result<(Options, bool)> {
     let mut options = Options { ascii: ASCII, ..Options::default() };
     let mut global = false;
@@ -36,7 +36,7 @@ fn flags<const ASCII: bool>(letters: &str) -> Result<(Options, bool)> {
     Ok((options, global))
 }
 
-/// Options of a function that cannot take `g`.
+/// Reads the options of a function that does not support `g`.
 fn single_flags<const ASCII: bool>(function: &str, letters: Option<&Datum>) -> Result<Options> {
     let letters = letters.map_or(Ok(""), text)?;
     match flags::<ASCII>(letters)? {
@@ -48,7 +48,7 @@ fn single_flags<const ASCII: bool>(function: &str, letters: Option<&Datum>) -> R
     }
 }
 
-/// A whole number that must be at least `least`.
+/// Reads a whole number that must be at least `least`.
 fn parameter(name: &str, value: Option<&Datum>, default: usize, least: i32) -> Result<usize> {
     match value {
         None => Ok(default),
@@ -62,7 +62,7 @@ fn parameter(name: &str, value: Option<&Datum>, default: usize, least: i32) -> R
     }
 }
 
-/// The byte at which character `start` (from 1) begins; `None` beyond the end.
+/// Returns the byte at which character `start` (from 1) begins; `None` beyond the end.
 fn byte_of(text: &str, start: usize) -> Option<usize> {
     let mut positions = text.char_indices().map(|(at, _)| at).chain(std::iter::once(text.len()));
     positions.nth(start - 1)
@@ -76,7 +76,7 @@ fn texts(values: Vec<Datum>) -> Datum {
     Datum::array(TypeOid::TEXT, values)
 }
 
-/// The groups of a match, or all of it where there are none.
+/// Returns the groups of a match, or the whole match without groups.
 fn groups_of(source: &str, found: &Match) -> Datum {
     if found.groups.is_empty() {
         return texts(vec![part(source, Some((found.start, found.end)))]);
@@ -121,7 +121,7 @@ fn regexp_matches<const ASCII: bool>(
     Ok(rows.into_values())
 }
 
-/// The texts between matches.
+/// Returns the texts between matches.
 fn split<const ASCII: bool>(function: &str, values: &[Datum]) -> Result<Vec<Datum>> {
     let [source, pattern, letters @ ..] = values else { return Err(wrong()) };
     let options = single_flags::<ASCII>(function, letters.first())?;
@@ -168,7 +168,7 @@ fn matches_from(
     }
 }
 
-/// The `number`th match from character `start` on.
+/// Returns the match number `number` from character `start` on.
 fn nth_match(
     compiled: &Expression,
     source: &str,
@@ -205,7 +205,7 @@ fn regexp_like<const ASCII: bool>(values: &[Datum]) -> Result<Datum> {
     compile(text(pattern)?, &options)?.is_match(text(source)?).map(Datum::Bool)
 }
 
-/// The span that a function with a parameter `subexpr` is asked for: 0 is the whole match.
+/// Returns the span that a parameter `subexpr` asks for: 0 is the whole match.
 fn span_of(found: &Match, group: usize) -> Option<(usize, usize)> {
     match group.checked_sub(1) {
         None => Some((found.start, found.end)),
@@ -248,7 +248,7 @@ fn regexp_substr<const ASCII: bool>(values: &[Datum]) -> Result<Datum> {
     Ok(part(source, found.and_then(|found| span_of(&found, group))))
 }
 
-/// Replaces matches from character `start` on: the `number`th, or all for 0.
+/// Replaces matches from character `start` on: match `number`, or all for 0.
 fn replaced(
     source: &str,
     compiled: &Expression,
@@ -304,7 +304,7 @@ fn push_replacement(
             }
             Some('&') => push_span(result, Some((found.start, found.end)))?,
             Some('\\') => result.push('\\')?,
-            // Nothing special: the backslash stays, and so does what follows.
+            // No special meaning: the backslash and the character both stay.
             _ => {
                 result.push('\\')?;
                 continue;
@@ -344,7 +344,8 @@ fn regexp_replace_from<const ASCII: bool>(values: &[Datum]) -> Result<Datum> {
     replaced(text(source)?, &compiled, text(replacement)?, start, number)
 }
 
-/// Functions of which a collation decides what characters have cases and belong to classes: all, or those of ASCII only.
+/// Functions with variants by collation: cases and classes cover all characters, or ASCII
+/// characters only.
 macro_rules! collated {
     ($ascii:literal) => {
         functions! {
@@ -384,7 +385,7 @@ macro_rules! collated {
 }
 
 pub(super) const COLLATED: &[Function] = collated!(false);
-/// The same with a collation of ASCII.
+/// The functions under a collation of ASCII.
 pub(super) const ASCII: &[Function] = collated!(true);
 
 pub(super) const FUNCTIONS: &[Function] = functions! {

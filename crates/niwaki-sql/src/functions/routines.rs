@@ -1,4 +1,5 @@
-//! Functions and triggers of users as the statements that make them: `pg_get_functiondef`, `pg_get_triggerdef`.
+//! Shows functions and triggers of users as the statements that make them: `pg_get_functiondef`,
+//! `pg_get_triggerdef`.
 
 use std::fmt::Write as _;
 
@@ -17,7 +18,7 @@ fn wrong() -> SqlError {
     SqlError::internal("a catalog function was given values of other types")
 }
 
-/// `pg_get_functiondef(function)`: bodies of PostgreSQL's own functions are not there to be shown.
+/// `pg_get_functiondef(function)`: PostgreSQL's own functions have no body to show.
 fn function_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Oid(number)] = values else { return Err(wrong()) };
     if let Some(function) = exec.catalog.function(Oid(*number)) {
@@ -29,7 +30,7 @@ fn function_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<D
     }
 }
 
-/// CREATE FUNCTION in PostgreSQL's lines.
+/// Writes CREATE FUNCTION with PostgreSQL's line breaks.
 fn function_text(function: &FunctionDefinition, exec: &ExecContext<'_>) -> String {
     let schema = exec.catalog.schema(function.schema);
     let schema = schema.map_or_else(String::new, |schema| quote_identifier(&schema.name));
@@ -67,7 +68,7 @@ fn function_text(function: &FunctionDefinition, exec: &ExecContext<'_>) -> Strin
         // Writing to a string cannot fail.
         let _ = writeln!(text, " {}", words.join(" "));
     }
-    // Quotes that do not stand in the body.
+    // Dollar quotes that do not occur in the body.
     let mut quote = "$function$".to_owned();
     while function.body.contains(&quote) {
         quote.insert(quote.len() - 1, 'x');

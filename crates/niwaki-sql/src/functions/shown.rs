@@ -1,4 +1,4 @@
-//! Which of PostgreSQL's functions and operators the catalog shows: what is there.
+//! Selects PostgreSQL's functions and operators that the catalog shows: those that Niwaki has.
 
 use niwaki_catalog::{builtin_functions, builtin_operators, builtin_rows};
 use niwaki_env::hash::HashSet;
@@ -8,7 +8,7 @@ use super::{Function, functions_named, operators_named};
 use crate::aggregates::aggregates_named;
 use crate::types::array_of;
 
-/// Columns of other catalogs that name functions.
+/// The columns of other catalogs that refer to functions.
 const REFERENCES: &[(&str, &[&str])] = &[
     (
         "pg_type",
@@ -30,7 +30,7 @@ const REFERENCES: &[(&str, &[&str])] = &[
     ("pg_operator", &["oprcode", "oprrest", "oprjoin"]),
 ];
 
-/// Types as a declaration lists them: of those that may come any number of times, their array.
+/// Returns the argument types as PostgreSQL declares them: repeated arguments are an array.
 fn declared(function: &Function) -> Vec<TypeOid> {
     let mut arguments = function.arguments.to_vec();
     if let (true, Some(last)) = (function.variadic, function.arguments.last())
@@ -42,7 +42,7 @@ fn declared(function: &Function) -> Vec<TypeOid> {
     arguments
 }
 
-/// Numbers of functions.
+/// Returns the numbers of the functions shown.
 pub(super) fn functions() -> HashSet<u32> {
     let own = builtin_functions().all().iter().filter(|builtin| {
         let all = functions_named(builtin.name).iter().chain(aggregates_named(builtin.name));
@@ -64,7 +64,7 @@ pub(super) fn functions() -> HashSet<u32> {
     shown
 }
 
-/// Numbers of operators.
+/// Returns the numbers of the operators shown.
 pub(super) fn operators() -> HashSet<u32> {
     let own = builtin_operators().all().iter().filter(|builtin| {
         let operands: Vec<TypeOid> =

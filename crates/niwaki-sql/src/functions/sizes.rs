@@ -1,4 +1,4 @@
-//! Sizes in bytes, as people read and write them.
+//! Reads and writes sizes in bytes for people.
 
 use niwaki_types::{Datum, Numeric};
 
@@ -6,10 +6,10 @@ use super::text::{string, text};
 use super::{Function, functions};
 use crate::error::{Result, SqlError};
 
-/// The units above bytes, each 1024 times the one before.
+/// The units above bytes, each 1024 times the previous one.
 const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
 
-/// As PostgreSQL rounds: a unit is used from 10 of it on, halves away from zero.
+/// Rounds as PostgreSQL does: a unit is used from 10 of it on, halves round away from zero.
 fn size_pretty(a: &Datum) -> Result<Datum> {
     let bytes = match a {
         Datum::Int8(bytes) => Numeric::from(*bytes),
@@ -20,7 +20,7 @@ fn size_pretty(a: &Datum) -> Result<Datum> {
     if below(&bytes, 10_240) {
         return Ok(string(format!("{bytes} bytes")));
     }
-    // Half units are kept until the last step, so that rounding happens once.
+    // The value stays in half units until the last step, so that rounding happens once.
     let mut halves = bytes.div_trunc(&Numeric::from(512))?;
     for unit in UNITS {
         if below(&halves, 20_479) || unit == "PB" {
@@ -33,7 +33,7 @@ fn size_pretty(a: &Datum) -> Result<Datum> {
     Err(SqlError::internal("a size beyond all units"))
 }
 
-/// How long a number is at the beginning of a text: sign, digits, fraction, exponent.
+/// Returns the length of the number at the start of a text: sign, digits, fraction, exponent.
 fn number_length(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let digits = |from: usize| {
@@ -61,7 +61,7 @@ fn number_length(text: &str) -> Option<usize> {
     Some(end)
 }
 
-/// `pg_size_bytes(text)`: a number and perhaps a unit.
+/// `pg_size_bytes(text)`: reads a number with an optional unit.
 fn size_bytes(a: &Datum) -> Result<Datum> {
     let whole = text(a)?;
     let invalid = || SqlError::new("22023", format!("invalid size: \"{whole}\""));

@@ -70,7 +70,7 @@ fn set_config(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     if name.is_null() {
         return Err(SqlError::new("22004", "SET requires parameter name"));
     }
-    // What is not said: the default, for the session.
+    // NULL means the default, and NULL as third argument the session.
     let value = if value.is_null() { None } else { Some(text(value)?) };
     let local = matches!(local, Datum::Bool(true));
     exec.environment.set_setting(text(name)?, value, local).map(string)
@@ -96,8 +96,8 @@ fn current_database(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     })
 }
 
-/// `niwaki_check(table)`: visits a table and its indexes while nobody writes to it, and fails with the
-/// first invariants that do not hold. Returns the blocks visited.
+/// `niwaki_check(table)`: visits a table and its indexes while no session writes to the table.
+/// Fails with the first violated invariants, and returns the number of visited blocks otherwise.
 fn check_table(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     const SHOWN_MAX: usize = 10;
     let oid = Oid(oid(&values[0])?);
@@ -126,8 +126,8 @@ fn check_table(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     ))
 }
 
-/// The schemas of the search path that exist, in order; without the implicit ones, which come before those that are listed, unless
-/// asked.
+/// Returns the existing schemas of the search path, in order. The implicit schemas come before the
+/// listed ones; they are included only if `implicit`.
 fn schemas(exec: &ExecContext<'_>, implicit: bool) -> Vec<String> {
     let path = exec.path;
     let listed = path.schemas.iter().skip_while(|schema| Some(**schema) != path.creation);
@@ -163,7 +163,7 @@ fn pg_sleep(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
         )]
         exec.environment.sleep((seconds.min(31_536_000.0) * 1e6) as u64)?;
     }
-    // A void function shows as an empty string.
+    // A void function shows an empty string.
     Ok(Datum::text(""))
 }
 
@@ -180,7 +180,7 @@ fn index_definition(exec: &mut ExecContext<'_>, arguments: &[Datum]) -> Result<D
         }
         _ => crate::index_text::definition_text(exec.catalog, relation, path, pretty),
     };
-    // A column that there is not has no text; what is no index has no definition.
+    // A missing column has an empty text; a relation that is not an index has no definition.
     let is_column = matches!(arguments.get(1), Some(Datum::Int4(number)) if *number != 0);
     let nothing = if is_column && relation.index.is_some() { Datum::text("") } else { Datum::Null };
     Ok(text.map_or(nothing, |text| Datum::Text(text.into())))
@@ -201,12 +201,12 @@ fn table_is_visible(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datu
     Ok(Datum::Bool(found.is_ok_and(|f| f.oid == relation.oid)))
 }
 
-/// The schema of the session's temporary relations; 0 before it has any.
+/// Returns the schema of the session's temporary relations; 0 before the first one.
 fn my_temp_schema(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     Ok(Datum::Oid(exec.catalog.temporary_schema().map_or(0, |schema| schema.0)))
 }
 
-/// Never: a session sees nobody else's.
+/// Returns false: a session sees no temporary schema of another session.
 fn is_other_temp_schema(_: &[Datum]) -> Result<Datum> {
     Ok(Datum::Bool(false))
 }
@@ -226,7 +226,7 @@ fn size(value: Option<i64>) -> Datum {
     value.map_or(Datum::Null, Datum::Int8)
 }
 
-/// PostgreSQL's names of forks; a relation here has no `init`.
+/// PostgreSQL's names of forks; a relation here has no `init` fork.
 pub(super) const FORKS: [&str; 4] = ["main", "fsm", "vm", "init"];
 
 pub(super) fn fork_name(fork: &str) -> Result<&'static str> {
@@ -244,7 +244,7 @@ fn relation_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> 
     relation_bytes(exec, oid(&values[0])?, &[fork_name(fork)?]).map(size)
 }
 
-/// What belongs to a table besides its indexes: its forks, and its large values.
+/// The files of a table without its indexes: its forks, and its large values.
 const TABLE_PARTS: &[&str] = &["main", "fsm", "vm", "values"];
 
 fn table_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
@@ -304,7 +304,7 @@ fn warn(exec: &mut ExecContext<'_>, message: String) {
     exec.environment.tell(SqlError::new("01000", message).with_severity(Severity::Warning));
 }
 
-/// Whether a session was found, after a warning if it was not.
+/// Returns whether a session was found; warns if it was not.
 fn whether_found(exec: &mut ExecContext<'_>, session: i32, is_found: bool) -> Datum {
     if !is_found {
         warn(exec, format!("PID {session} is not a PostgreSQL backend process"));
@@ -318,10 +318,10 @@ fn cancel_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum>
     Ok(whether_found(exec, *session, is_found))
 }
 
-/// `pg_terminate_backend(session [, timeout])`: with a timeout, in milliseconds, whether the
-/// session has ended by then.
+/// `pg_terminate_backend(session [, timeout])`: ends a session. With a timeout, in milliseconds,
+/// the result says whether the session ended in time.
 fn terminate_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    /// Between two looks, in microseconds, as in PostgreSQL.
+    /// Microseconds between two checks, as in PostgreSQL.
     const NAP_US: u64 = 100_000;
     let (session, timeout) = match values {
         [Datum::Int4(session)] => (*session, 0),
@@ -335,7 +335,7 @@ fn terminate_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Dat
         return Ok(whether_found(exec, session, false));
     }
     let mut left = milliseconds.saturating_mul(1_000);
-    // Ends: each turn takes something off what is left, and sleeps for it.
+    // Ends: each turn reduces the remaining time, and sleeps for the difference.
     while left > 0 && exec.source.is_session(session) {
         let nap = left.min(NAP_US);
         exec.environment.sleep(nap)?;
@@ -352,12 +352,12 @@ fn terminate_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Dat
     Ok(Datum::Bool(false))
 }
 
-/// When the database was opened, which a server does when it starts.
+/// Returns the time when the database was opened, which happens at server start.
 fn postmaster_start_time(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     Ok(Datum::TimestampTz(exec.source.opened_us()))
 }
 
-/// PostgreSQL reads its files again. There are none here.
+/// Does nothing: PostgreSQL rereads its configuration files here, and Niwaki has none.
 fn reload_conf(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     let message = "settings are read when the server starts, so nothing was changed";
     exec.environment.tell(SqlError::new("00000", message).with_severity(Severity::Notice));
@@ -366,12 +366,12 @@ fn reload_conf(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
 
 fn stat_reset(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     exec.source.reset_statistics(exec.catalog);
-    // A void function shows as an empty string.
+    // A void function shows an empty string.
     Ok(Datum::text(""))
 }
 
-/// `age(xid)`: by how many transactions the next one is ahead. As in PostgreSQL, only 32 bits
-/// count, and the numbers with a meaning of their own are infinitely old.
+/// `age(xid)`: returns the number of transactions from this one to the next. As in PostgreSQL, only
+/// 32 bits count, and the special transaction numbers are infinitely old.
 fn age_of_xid(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     const FIRST_NORMAL: u32 = 3;
     let xid = oid(&values[0])?;
@@ -416,7 +416,7 @@ fn format_type(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     if let Some(shown) = shown {
         return Ok(string(shown));
     }
-    // With a NULL modifier char means what the SQL name says.
+    // With a NULL modifier, char means the same as the SQL name.
     if values[1].is_null() {
         return Ok(string(crate::types::format_oid(oid)));
     }
@@ -435,7 +435,8 @@ fn described(comment: Option<&str>) -> Datum {
     comment.map_or(Datum::Null, Datum::text)
 }
 
-/// What COMMENT ON said of an object. Constraints of an index have the index's number; `class` says which is meant.
+/// Returns the comment of an object (COMMENT ON). A constraint of an index has the index's number;
+/// `class` tells them apart.
 fn comment_of(exec: &ExecContext<'_>, object: u32, class: Option<&str>) -> Datum {
     let (state, oid) = (exec.catalog, Oid(object));
     let is = |name: &str| class.is_none_or(|class| class == name);
@@ -484,7 +485,8 @@ fn obj_description(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
     Ok(comment_of(exec, oid(&values[0])?, class))
 }
 
-/// `shobj_description(database, 'pg_database')`; roles have no comments.
+/// `shobj_description(database, 'pg_database')`: returns the comment of a database; roles have no
+/// comments.
 fn shared_description(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     if text(&values[1])? != "pg_database" {
         return Ok(Datum::Null);
@@ -509,7 +511,8 @@ fn txid_current(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     i64::try_from(id).map(Datum::Int8).map_err(|_| wrong())
 }
 
-/// Whether the session waits for one of the listed ones; PostgreSQL's isolation tester asks this.
+/// Decides whether the session waits for one of the listed sessions; PostgreSQL's isolation tester
+/// calls this.
 fn is_blocked(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Int4(session), Datum::Array(_, others)] = values else { return Err(wrong()) };
     let blocking = exec.source.blocking(*session);

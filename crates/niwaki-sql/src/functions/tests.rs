@@ -1,4 +1,4 @@
-//! The tables of functions against PostgreSQL's catalog, and against `docs/functions.md`.
+//! Compares the tables of functions with PostgreSQL's catalog and with `docs/functions.md`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use super::*;
 use crate::aggregates::AGGREGATES;
 use crate::types::{ANY, format_oid};
 
-/// PostgreSQL's functions and operators; each file says at its top what its columns are.
+/// PostgreSQL's functions and operators; the head of each file names its columns.
 const POSTGRESQL_FUNCTIONS: &str = include_str!("../../testdata/pg_proc.tsv");
 const POSTGRESQL_OPERATORS: &str = include_str!("../../testdata/pg_operator.tsv");
 
@@ -27,7 +27,7 @@ fn shown(oid: TypeOid) -> String {
 
 fn signature(function: &Function) -> String {
     let mut arguments: Vec<String> = function.arguments.iter().map(|oid| shown(*oid)).collect();
-    // PostgreSQL declares the array of those that may come any number of times.
+    // PostgreSQL declares repeated arguments as their array.
     if let (true, Some(last)) = (function.variadic, function.arguments.last())
         && let Some(array) = crate::types::array_of(*last)
     {
@@ -61,8 +61,8 @@ fn bodies_fit_their_signatures() {
     }
 }
 
-/// What is called like a function here, and is none in PostgreSQL's `pg_catalog`: words of the grammar, and
-/// functions of extensions and of `information_schema`.
+/// Functions here that are not in PostgreSQL's `pg_catalog`: words of the grammar, and functions of
+/// extensions and of `information_schema`.
 const ELSEWHERE: &[&str] = &[
     "_pg_expandarray",
     "current_date",
@@ -103,11 +103,11 @@ fn signatures_are_those_of_postgresql() {
         let found = [result(function), strictness.to_owned(), volatility.to_owned()];
         match known.get(signature(function).as_str()) {
             Some(fields) if *fields == found => {}
-            // It depends on the session's time zone, so it must not be in an index.
+            // The result depends on the session's time zone, so it must not be in an index.
             Some(_) if signature(function).starts_with("age(timestamp with time zone") => {}
-            // It reads the catalog, so it is not the same for ever.
+            // The function reads the catalog, so its result can change.
             Some(_) if signature(function) == "pg_partition_root(regclass)" => {}
-            // An array is not NULL where its elements, which are arguments of their own here, are.
+            // The elements are separate arguments here. An array is not NULL when its elements are.
             Some(_) if signature(function) == "jsonb_delete(jsonb, text[])" => {}
             Some(fields) => {
                 wrong.push(format!("{}: {found:?}, not {fields:?}", signature(function)))
@@ -133,7 +133,7 @@ fn operators_are_those_of_postgresql() {
     assert!(wrong.is_empty(), "{} are not PostgreSQL's:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Left operand, empty for a prefix operator, and right operand.
+/// Returns the left operand, empty for a prefix operator, and the right operand.
 fn operands(operator: &Function) -> (String, String) {
     match operator.arguments {
         [right] => (String::new(), shown(*right)),
@@ -142,7 +142,7 @@ fn operands(operator: &Function) -> (String, String) {
     }
 }
 
-/// Lines of the document for some functions: one a name, with all its signatures.
+/// Appends lines of the document: one line per function name, with all signatures.
 fn list<'f>(out: &mut String, functions: impl Iterator<Item = &'f Function>) {
     let mut by_name: BTreeMap<&str, Vec<&Function>> = BTreeMap::new();
     for function in functions {
@@ -211,7 +211,8 @@ fn document() -> String {
     out
 }
 
-/// With `NIWAKI_REWRITE` set the document is written anew; `cargo xtask functions` does that.
+/// With `NIWAKI_REWRITE` set, this test writes the document anew; `cargo xtask functions` does
+/// that.
 #[test]
 fn the_document_is_up_to_date() {
     let wanted = document();

@@ -60,7 +60,8 @@ fn bit_length(a: &Datum) -> Result<Datum> {
     }
 }
 
-/// One character for one: a character whose other case is several stays, but for the dotted capital I.
+/// Maps one character to one. A character stays if its other case has several characters, except
+/// the dotted capital I.
 fn lower_case(character: char) -> char {
     let mut all = character.to_lowercase();
     match (all.next(), all.next()) {
@@ -78,10 +79,10 @@ fn upper_case(character: char) -> char {
     }
 }
 
-/// Bytes that [`by_parts`] changes between two looks for interrupts: far below a millisecond's work.
+/// Bytes that [`by_parts`] changes between two interrupt checks: far below a millisecond's work.
 const PART_BYTES: usize = 64 << 10;
 
-/// A text of which each part is changed alone.
+/// Changes a text part by part; each part is changed alone.
 fn by_parts(source: &str, change: impl Fn(&str) -> String) -> Result<Datum> {
     if source.len() <= PART_BYTES {
         return Ok(string(change(source)));
@@ -96,7 +97,7 @@ fn by_parts(source: &str, change: impl Fn(&str) -> String) -> Result<Datum> {
     Ok(result.finish()?)
 }
 
-/// With a collation of which only ASCII letters have cases.
+/// Lowers ASCII letters only, for a collation in which only ASCII letters have cases.
 fn lower_ascii(a: &Datum) -> Result<Datum> {
     by_parts(text(a)?, str::to_ascii_lowercase)
 }
@@ -132,15 +133,15 @@ fn initcap(a: &Datum) -> Result<Datum> {
     }))
 }
 
-/// A text of these characters, as long as a text may be.
+/// Makes a text of these characters, at most as long as a text may be.
 fn characters_of(characters: impl Iterator<Item = char>) -> Result<Datum> {
     let mut result = GrowingText::new();
     result.extend(characters)?;
     Ok(result.finish()?)
 }
 
-/// Bytes of pieces that [`repeat`] appends at once: far below what is done between two looks for
-/// interrupts.
+/// Bytes of pieces that [`repeat`] appends at once: far below the work between two interrupt
+/// checks.
 const REPEATED_BYTES: usize = 16 << 10;
 
 fn repeat(a: &Datum, times: &Datum) -> Result<Datum> {
@@ -150,9 +151,9 @@ fn repeat(a: &Datum, times: &Datum) -> Result<Datum> {
         return Err(SqlError::new("54000", "requested length too large"));
     }
     let mut result = GrowingText::new();
-    // Nothing, however often, is nothing.
+    // An empty piece gives an empty text, however often it repeats.
     let times = if piece.is_empty() { 0 } else { times };
-    // Many short pieces go in at once: each call counts its work.
+    // Many short pieces are appended at once, because each call counts its work.
     let many = (REPEATED_BYTES / piece.len().max(1)).clamp(1, times.max(1));
     let pieces = piece.repeat(many);
     for _ in 0..times / many {
@@ -168,7 +169,7 @@ fn reverse(a: &Datum) -> Result<Datum> {
     characters_of(text(a)?.chars().rev())
 }
 
-/// `substring(s from start for count)` in characters; `start` may be before the string.
+/// `substring(s from start for count)` in characters; `start` may lie before the string.
 fn characters(source: &str, start: i64, length: Option<i64>) -> Result<Datum> {
     if length.is_some_and(|l| l < 0) {
         return Err(SqlError::new("22011", "negative substring length not allowed"));
@@ -238,7 +239,7 @@ fn replace(values: &[Datum]) -> Result<Datum> {
 fn translate(values: &[Datum]) -> Result<Datum> {
     let [source, from, to] = values else { return Err(wrong()) };
     let to: Vec<char> = text(to)?.chars().collect();
-    // The first of several that are alike counts.
+    // The first of several equal characters counts.
     let mut places = HashMap::default();
     for (at, character) in text(from)?.chars().enumerate() {
         places.entry(character).or_insert(at);
@@ -282,7 +283,8 @@ fn rpad(values: &[Datum]) -> Result<Datum> {
     pad(values, false)
 }
 
-/// Up to so many bytes, characters are looked for one after the other.
+/// The longest set of trimmed characters, in bytes, that is searched one character after the other.
+/// A longer set becomes a hash set.
 const LISTED_BYTES_MAX: usize = 64;
 
 fn trim(values: &[Datum], left: bool, right: bool) -> Result<Datum> {
@@ -361,7 +363,7 @@ fn split_part(values: &[Datum]) -> Result<Datum> {
     if separator.is_empty() {
         return Ok(Datum::text(if matches!(number, 1 | -1) { source } else { "" }));
     }
-    // Counted and not kept: there may be as many parts as bytes.
+    // Parts are counted and not kept: there may be as many parts as bytes.
     let index = if number > 0 {
         number - 1
     } else {
@@ -383,7 +385,7 @@ fn to_hex(a: &Datum) -> Result<Datum> {
     }))
 }
 
-/// The type a value of a polymorphic argument has, as far as showing it goes.
+/// Returns the type of a polymorphic argument's value, precise enough to show the value.
 pub(super) fn shown_type(value: &Datum) -> TypeOid {
     match value {
         Datum::Bool(_) => TypeOid::BOOL,
@@ -428,7 +430,8 @@ fn overlay(values: &[Datum]) -> Result<Datum> {
     Ok(result.finish()?)
 }
 
-/// How much stays at the front, and from where on the rest stays.
+/// Returns the number of characters kept at the front, and the position from which the rest is
+/// kept.
 ///
 /// # Errors
 /// `22011` for a start before the first character, `22003` beyond int4.
@@ -442,7 +445,8 @@ pub(super) fn overlay_bounds(start: i64, replaced: i64) -> Result<(usize, usize)
     Ok((part(start - 1), part(i64::from(behind) - 1)))
 }
 
-/// The parts of a text between separators: of a NULL separator each character, of an empty one the whole.
+/// Splits a text at a separator. A NULL separator gives each character, an empty one the whole
+/// text.
 fn parts(values: &[Datum]) -> Result<Option<Vec<Datum>>> {
     let [source, separator, null @ ..] = values else { return Err(wrong()) };
     let Datum::Text(source) = source else { return Ok(None) };
@@ -473,7 +477,7 @@ fn string_to_table(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datu
     Ok(parts(values)?.unwrap_or_default())
 }
 
-/// What these functions do where only ASCII letters have cases.
+/// The functions under a collation in which only ASCII letters have cases.
 pub(super) const ASCII: &[Function] = functions! {
     "lower" (TEXT) TEXT strict single immutable Unary(lower_ascii);
     "upper" (TEXT) TEXT strict single immutable Unary(upper_ascii);

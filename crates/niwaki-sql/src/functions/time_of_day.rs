@@ -10,8 +10,8 @@ use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 
-/// Converts from and to times of day in the session's time zone; `now` is the start of the transaction,
-/// whose day tells the offset of a time without zone.
+/// Converts from and to times of day in the session's time zone. `now` is the start of the
+/// transaction; its day gives the offset of a time without zone.
 ///
 /// # Errors
 /// `22008` when clocks in the zone cannot show the moment.
@@ -53,7 +53,7 @@ fn local_time(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     convert_time_of_day(&Datum::TimestampTz(now), TypeOid::TIME, exec.text, now)
 }
 
-/// The moment of a date and a time of day on clocks of the session's zone.
+/// Returns the moment of a date and a time of day on clocks of the session's zone.
 fn moment_in_zone(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [date, time] = values else { return Err(wrong_types("timestamptz")) };
     convert_time(&add(date, time)?, TypeOid::TIMESTAMPTZ, exec.text)
@@ -66,7 +66,7 @@ fn make_time(values: &[Datum]) -> Result<Datum> {
     Ok(Datum::Time(datetime::make_time(*hour, *minute, *second)?))
 }
 
-/// `AT TIME ZONE` of a time: the zone's offset is that at the start of the transaction.
+/// `AT TIME ZONE` of a time: uses the zone's offset at the start of the transaction.
 fn at_zone(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Text(name), Datum::TimeTz(value)] = values else {
         return Err(wrong_types("timezone"));
@@ -76,11 +76,11 @@ fn at_zone(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     Ok(Datum::TimeTz(value.in_zone(east.saturating_neg())))
 }
 
-/// `AT TIME ZONE` with an interval: so far east of Greenwich.
+/// `AT TIME ZONE` with an interval: the interval is the distance east of Greenwich.
 fn at_interval(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Interval(offset), value] = values else { return Err(wrong_types("timezone")) };
     match value {
-        // No zone moves them, so none is wrong.
+        // No zone moves infinite moments, so every zone is valid.
         Datum::Timestamp(at) if datetime::is_infinite(*at) => return Ok(Datum::TimestampTz(*at)),
         Datum::TimestampTz(at) if datetime::is_infinite(*at) => return Ok(Datum::Timestamp(*at)),
         _ => {}
@@ -92,7 +92,7 @@ fn at_interval(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
             format!("interval time zone \"{shown}\" must not include months or days"),
         ));
     }
-    // Whole seconds.
+    // Only whole seconds count.
     let east = Interval::new(0, 0, offset.micros - offset.micros % 1_000_000);
     Ok(match value {
         Datum::Timestamp(at) => {

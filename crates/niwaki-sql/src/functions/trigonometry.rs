@@ -1,7 +1,7 @@
-//! Angles, in radians and in degrees, and hyperbolic functions.
+//! Functions of angles, in radians and in degrees, and hyperbolic functions.
 //!
-//! Functions of degrees are exact where their result is: `sind(30)` is 0.5. They are computed for the first
-//! quarter of the circle, scaled so that the ends of each part fall where they belong.
+//! Functions of degrees are exact where their result is: `sind(30)` is 0.5. They are computed for
+//! the first quarter of the circle, scaled so that the ends of each part are exact.
 
 use niwaki_types::Datum;
 
@@ -23,18 +23,19 @@ fn out_of_range() -> SqlError {
     SqlError::new("22003", "input is out of range")
 }
 
-/// What a function of angles gives: one NaN of all, whatever NaN it was asked for.
+/// Returns the result of a function of angles. Every NaN becomes the same NaN, whatever NaN the
+/// argument was.
 fn of_angles(value: f64) -> Result<Datum> {
     float(if value.is_nan() { f64::NAN } else { value })
 }
 
-/// An angle: no infinity has a sine.
+/// Reads an angle; refuses an infinite one, which has no sine.
 fn angle(value: &Datum) -> Result<f64> {
     let value = double(value)?;
     if value.is_infinite() { Err(out_of_range()) } else { Ok(value) }
 }
 
-/// A sine or cosine, or NaN.
+/// Reads a sine or cosine, or NaN.
 fn ratio(value: &Datum) -> Result<f64> {
     let value = double(value)?;
     if value.is_nan() || (-1.0..=1.0).contains(&value) { Ok(value) } else { Err(out_of_range()) }
@@ -44,7 +45,7 @@ fn float(value: f64) -> Result<Datum> {
     Ok(Datum::Float8(value))
 }
 
-/// A result that must be as finite as the operand was.
+/// Returns a result that must be as finite as the operand was.
 fn finite(value: f64, operand: f64) -> Result<Datum> {
     super::operators::float(value, operand.is_finite(), operand != 0.0)
 }
@@ -82,28 +83,28 @@ fn radians(a: &Datum) -> Result<Datum> {
     finite(value * DEGREE, value)
 }
 
-/// Sine of 0 to 30 degrees; exactly 0.5 at its end.
+/// Returns the sine of 0 to 30 degrees; exactly 0.5 at 30.
 fn sine_to_30(degrees: f64) -> f64 {
     (degrees * DEGREE).sin() / (30.0 * DEGREE).sin() / 2.0
 }
 
-/// Cosine of 0 to 60 degrees; exactly 0.5 at its end.
+/// Returns the cosine of 0 to 60 degrees; exactly 0.5 at 60.
 fn cosine_to_60(degrees: f64) -> f64 {
     let below_one = |degrees: f64| 1.0 - (degrees * DEGREE).cos();
     1.0 - below_one(degrees) / below_one(60.0) / 2.0
 }
 
-/// Sine of 0 to 90 degrees.
+/// Returns the sine of 0 to 90 degrees.
 fn sine_to_90(degrees: f64) -> f64 {
     if degrees <= 30.0 { sine_to_30(degrees) } else { cosine_to_60(90.0 - degrees) }
 }
 
-/// Cosine of 0 to 90 degrees.
+/// Returns the cosine of 0 to 90 degrees.
 fn cosine_to_90(degrees: f64) -> f64 {
     if degrees <= 60.0 { cosine_to_60(degrees) } else { sine_to_30(90.0 - degrees) }
 }
 
-/// An angle in degrees as one of 0 to 90, with the signs that its sine and cosine have.
+/// Maps an angle in degrees to 0 to 90 degrees, with the signs of its sine and cosine.
 fn quarter(value: f64) -> (f64, f64, f64) {
     let mut rest = value % 360.0;
     let (mut sine, mut cosine) = (1.0, 1.0);
@@ -145,7 +146,7 @@ fn tand(a: &Datum) -> Result<Datum> {
     of_degrees(a, |value| {
         let tangent = |degrees: f64| sine_to_90(degrees) / cosine_to_90(degrees);
         let (rest, sine, cosine) = quarter(value);
-        // Adding zero makes of a negative zero a plain one.
+        // Adding zero turns a negative zero into a positive one.
         sine * cosine * (tangent(rest) / tangent(45.0)) + 0.0
     })
 }
@@ -158,7 +159,7 @@ fn cotd(a: &Datum) -> Result<Datum> {
     })
 }
 
-/// Degrees of a sine of 0 to 1.
+/// Returns the degrees of a sine of 0 to 1.
 fn arc_sine(value: f64) -> f64 {
     if value <= 0.5 {
         value.asin() / 0.5f64.asin() * 30.0
@@ -167,7 +168,7 @@ fn arc_sine(value: f64) -> f64 {
     }
 }
 
-/// Degrees of a cosine of 0 to 1.
+/// Returns the degrees of a cosine of 0 to 1.
 fn arc_cosine(value: f64) -> f64 {
     if value <= 0.5 {
         90.0 - value.asin() / 0.5f64.asin() * 30.0
@@ -204,10 +205,11 @@ fn tanh(a: &Datum) -> Result<Datum> {
     float(double(a)?.tanh())
 }
 
-/// Beyond this the square of a float is so much larger than 1 that 1 does not count.
+/// The magnitude beyond which 1 does not change the square of a float.
 const LARGE: f64 = 268_435_456.0;
 
-/// The formulas of the C library (Sun's fdlibm), so that results agree to the last digit.
+/// Computes asinh by the formulas of the C library (Sun's fdlibm), so that results agree to the
+/// last digit.
 fn asinh(a: &Datum) -> Result<Datum> {
     let value = double(a)?;
     let size = value.abs();
@@ -296,8 +298,8 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
 mod tests {
     use super::*;
 
-    /// PostgreSQL's functions of angles give one NaN; the hyperbolic ones give the one that they were given. In binary
-    /// one sees which.
+    /// Checks that PostgreSQL's functions of angles return one NaN, while the hyperbolic functions
+    /// return the NaN of the argument. The binary format shows the difference.
     #[test]
     fn functions_of_angles_give_one_nan() {
         let other = Datum::Float8(-f64::NAN);

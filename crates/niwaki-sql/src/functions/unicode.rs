@@ -1,4 +1,4 @@
-//! Character encodings, Unicode escapes and normal forms.
+//! Functions on character encodings, Unicode escapes and normal forms.
 
 use niwaki_types::Datum;
 use unicode_normalization::UnicodeNormalization;
@@ -28,7 +28,7 @@ enum Encoding {
     Latin1,
 }
 
-/// PostgreSQL's numbers and names of encodings; the number is the place.
+/// PostgreSQL's names of encodings; the index is PostgreSQL's number.
 const NAMES: [&str; 42] = [
     "SQL_ASCII",
     "EUC_JP",
@@ -74,7 +74,7 @@ const NAMES: [&str; 42] = [
     "SHIFT_JIS_2004",
 ];
 
-/// Other names, as they are compared: letters and digits, in lower case.
+/// Other names of encodings, in the compared form: letters and digits, in lower case.
 const OTHER_NAMES: &[(&str, &str)] = &[
     ("unicode", "UTF8"),
     ("iso88591", "LATIN1"),
@@ -117,7 +117,7 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("windows1258", "WIN1258"),
 ];
 
-/// The number of an encoding by any of its names.
+/// Returns the number of an encoding by any of its names.
 fn number_of(name: &str) -> Option<usize> {
     let plain = |name: &str| -> String {
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
@@ -130,7 +130,8 @@ fn number_of(name: &str) -> Option<usize> {
     NAMES.iter().position(|name| plain(name) == wanted)
 }
 
-/// The encoding of this name; `which` are the words that tell the two of a conversion apart.
+/// Returns the encoding of this name. `which` distinguishes the source and the destination of a
+/// conversion in error messages.
 fn encoding(name: &Datum, which: &str) -> Result<Encoding> {
     let name = text(name)?;
     match number_of(name).and_then(|number| NAMES.get(number)) {
@@ -142,12 +143,12 @@ fn encoding(name: &Datum, which: &str) -> Result<Encoding> {
     }
 }
 
-/// Bytes as error messages show them.
+/// Formats bytes as error messages show them.
 fn shown(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("0x{byte:02x}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Bytes that are no text of an encoding.
+/// Returns the error for bytes that are not valid in an encoding.
 fn invalid_sequence(encoding: &str, bytes: &[u8]) -> SqlError {
     SqlError::new(
         "22021",
@@ -155,10 +156,10 @@ fn invalid_sequence(encoding: &str, bytes: &[u8]) -> SqlError {
     )
 }
 
-/// UTF-8 without NUL.
+/// Checks for UTF-8 without NUL.
 fn checked(bytes: &[u8]) -> Result<&str> {
     let invalid_at = |at: usize| {
-        // As many bytes as the first one announces.
+        // As many bytes as the first byte announces.
         let announced = match bytes.get(at) {
             Some(0xc0..=0xdf) => 2,
             Some(0xe0..=0xef) => 3,
@@ -178,7 +179,7 @@ fn checked(bytes: &[u8]) -> Result<&str> {
     }
 }
 
-/// Bytes of an encoding as text.
+/// Decodes bytes of an encoding.
 fn read(bytes: &[u8], encoding: Encoding) -> Result<String> {
     match encoding {
         Encoding::Latin1 => match memchr::memchr(0, bytes) {
@@ -189,7 +190,7 @@ fn read(bytes: &[u8], encoding: Encoding) -> Result<String> {
     }
 }
 
-/// Text as bytes of an encoding.
+/// Encodes text as bytes of an encoding.
 fn write(text: &str, encoding: Encoding) -> Result<Vec<u8>> {
     if encoding != Encoding::Latin1 {
         return Ok(text.as_bytes().to_vec());
@@ -222,7 +223,7 @@ fn convert(values: &[Datum]) -> Result<Datum> {
     let (source, destination) =
         (encoding(source, "source ")?, encoding(destination, "destination ")?);
     let value = bytes(value)?;
-    // Without a meaning there is nothing to convert; what comes out must be valid, though.
+    // SQL_ASCII has no meaning, so nothing is converted; the result must be valid, though.
     let converted = match (source, destination) {
         (_, Encoding::SqlAscii) if source == Encoding::SqlAscii => value.to_vec(),
         (Encoding::SqlAscii, Encoding::Latin1) | (Encoding::Latin1, Encoding::SqlAscii) => {
@@ -234,7 +235,7 @@ fn convert(values: &[Datum]) -> Result<Datum> {
     Ok(Datum::Bytea(converted.into()))
 }
 
-/// `length(bytea, encoding)` in characters.
+/// `length(bytea, encoding)`: counts characters.
 fn length_in(value: &Datum, name: &Datum) -> Result<Datum> {
     let value = bytes(value)?;
     let length = match encoding(name, "")? {
@@ -255,7 +256,7 @@ fn char_to_encoding(value: &Datum) -> Result<Datum> {
     Ok(Datum::Int4(number.unwrap_or(-1)))
 }
 
-/// Bytes of the longest character; NULL of no encoding.
+/// Returns the bytes of the longest character; NULL for an unknown encoding.
 fn encoding_max_length(value: &Datum) -> Result<Datum> {
     let Datum::Int4(number) = value else { return Err(wrong()) };
     let name = usize::try_from(*number).ok().and_then(|number| NAMES.get(number));
@@ -277,7 +278,7 @@ fn database_encoding(_: &[Datum]) -> Result<Datum> {
     Ok(Datum::text("UTF8"))
 }
 
-/// A code of `count` hexadecimal digits, and what is behind it.
+/// Reads a code of `count` hexadecimal digits, and returns the rest.
 fn code(text: &str, count: usize) -> Option<(u32, &str)> {
     let digits = text.get(..count)?;
     if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
@@ -286,7 +287,7 @@ fn code(text: &str, count: usize) -> Option<(u32, &str)> {
     Some((u32::from_str_radix(digits, 16).ok()?, text.get(count..)?))
 }
 
-/// The code of an escape behind its backslash, and what is behind it.
+/// Reads the code of an escape after its backslash, and returns the rest.
 fn escape(rest: &str) -> Option<(u32, &str)> {
     match rest.chars().next()? {
         '+' => code(rest.get(1..)?, 6),
@@ -301,7 +302,7 @@ fn unistr(value: &Datum) -> Result<Datum> {
     let invalid = |what: &str| SqlError::new("42601", format!("invalid Unicode {what}"));
     let mut result = String::new();
     let mut rest = text(value)?;
-    // The first half of a pair.
+    // The first half of a surrogate pair.
     let mut high: Option<u32> = None;
     while let Some(next) = rest.chars().next() {
         let behind = rest.get(next.len_utf8()..).unwrap_or_default();
@@ -338,7 +339,7 @@ fn unistr(value: &Datum) -> Result<Datum> {
     Ok(string(result))
 }
 
-/// A text in the normal form of this name.
+/// Returns a text in the normal form of this name.
 fn normal_form(text: &str, form: &str) -> Result<String> {
     Ok(match form.to_ascii_uppercase().as_str() {
         "NFC" => text.nfc().collect(),

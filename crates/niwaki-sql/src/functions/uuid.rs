@@ -6,7 +6,7 @@ use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::Result;
 
-/// A random uuid (version 4): all bits but six are random.
+/// Returns a random uuid (version 4): all bits but six are random.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of every function")]
 fn gen_random_uuid(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     const VERSION_4: u64 = 4 << 12;

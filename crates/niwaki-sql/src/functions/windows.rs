@@ -1,8 +1,8 @@
-//! Functions that see the rows around theirs: what they are called with. The executor computes them.
+//! The signatures of window functions, which the executor computes.
 
 use super::{Function, functions};
 
-/// A function that is called over a window only.
+/// A function that is only called over a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WindowFunction {
     RowNumber,
@@ -21,7 +21,7 @@ pub(crate) enum WindowFunction {
 use WindowFunction as W;
 
 impl WindowFunction {
-    /// Its name in SQL.
+    /// Returns the function's name in SQL.
     pub(crate) fn name(self) -> &'static str {
         match self {
             W::RowNumber => "row_number",
@@ -39,7 +39,8 @@ impl WindowFunction {
     }
 }
 
-// Strict as PostgreSQL's catalog has them, though a window is asked for its rows whatever the arguments are.
+// The strictness is as in PostgreSQL's catalog, although a window is asked for its rows whatever
+// the arguments are.
 pub(super) const FUNCTIONS: &[Function] = functions! {
     "row_number" () INT8 nullable single immutable Window(W::RowNumber);
     "rank" () INT8 nullable single immutable Window(W::Rank);

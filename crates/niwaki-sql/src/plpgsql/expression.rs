@@ -1,4 +1,4 @@
-//! Expressions of a body: what is refused in them when the function is created.
+//! Checks the expressions of a body when the function is created.
 
 use pg_query::NodeEnum;
 use pg_query::protobuf::{FuncCall, SelectStmt};
@@ -8,10 +8,10 @@ use crate::error::{Result, SqlError};
 use crate::functions::{Eval, functions_named};
 use crate::walk::each_node;
 
-/// Refuses a text that is no expression, and an expression that would have to be run as a query.
+/// Refuses a text that is not an expression, and an expression that would have to run as a query.
 ///
 /// # Errors
-/// The grammar's; `0A000` for queries, aggregates, and what asks about the running trigger.
+/// Errors of the grammar; `0A000` for queries, aggregates, and questions about the running trigger.
 pub(super) fn check_expression(text: &str) -> Result<()> {
     let statements = crate::parse::parse(&format!("SELECT {text}")).map_err(without_position)?;
     match statements.as_slice() {
@@ -45,7 +45,7 @@ fn query() -> SqlError {
     SqlError::unsupported("a query in a PL/pgSQL expression")
 }
 
-/// Whether a SELECT is nothing but one expression.
+/// Returns true if a SELECT is only one expression.
 fn is_plain(select: &SelectStmt) -> bool {
     let SelectStmt {
         distinct_clause,
@@ -82,7 +82,7 @@ fn is_plain(select: &SelectStmt) -> bool {
         && larg.is_none()
 }
 
-/// Why a call cannot stand in a body.
+/// Returns the reason why a call cannot stand in a body.
 fn refused_call(call: &FuncCall) -> Option<SqlError> {
     let name = match call.funcname.last().and_then(|node| node.node.as_ref()) {
         Some(NodeEnum::String(name)) => name.sval.as_str(),
@@ -101,7 +101,7 @@ fn refused_call(call: &FuncCall) -> Option<SqlError> {
     if functions_named(name).iter().any(|found| found.returns_set()) {
         return Some(SqlError::unsupported("a set of rows in a PL/pgSQL expression"));
     }
-    // How deep triggers are nested is not known where expressions are evaluated.
+    // The depth of nested triggers is unknown where expressions are evaluated.
     (name == "pg_trigger_depth")
         .then(|| SqlError::unsupported("pg_trigger_depth() in a PL/pgSQL expression"))
 }

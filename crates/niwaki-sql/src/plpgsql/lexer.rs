@@ -1,18 +1,18 @@
-//! Tokens of a body.
+//! Cuts a body into tokens.
 
 use std::ops::Range;
 
 use crate::error::{Result, SqlError};
 use crate::parse::behind_continuation;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
     /// A name or keyword without quotes.
     Word,
     /// A name in quotes.
     Quoted,
-    /// A string or number: nothing that a statement could begin with.
+    /// A string or number, which no statement can begin with.
     Literal,
     /// `:=`
     Assign,
@@ -22,14 +22,14 @@ pub(super) enum TokenKind {
     End,
 }
 
-/// A token, and where it stands.
+/// A token with its place in the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: TokenKind,
     pub(super) at: Range<usize>,
 }
 
-/// Cuts a body into tokens; the last one is its end.
+/// Cuts a body into tokens; the last token is the end.
 ///
 /// # Errors
 /// `42601` for a string, name or comment that does not end.
@@ -37,7 +37,7 @@ pub(super) fn tokens(body: &str) -> Result<Vec<Token>> {
     let bytes = body.as_bytes();
     let mut tokens = Vec::new();
     let mut at = 0;
-    // Ends: each turn moves on.
+    // Ends: each turn advances `at`.
     while let Some(byte) = bytes.get(at).copied() {
         let start = at;
         let kind = match byte {
@@ -68,7 +68,7 @@ pub(super) fn tokens(body: &str) -> Result<Vec<Token>> {
                     end.ok_or_else(|| unterminated("quoted string", body, start))
                 };
                 at = end_of(at)?;
-                // What goes on in another line has escapes, too.
+                // A string that continues on another line has escapes there, too.
                 while escapes && let Some(inside) = behind_continuation(bytes, at) {
                     at = end_of(inside - 1)?;
                 }
@@ -119,10 +119,10 @@ fn is_name_start(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || byte == b'_' || !byte.is_ascii()
 }
 
-/// Behind a comment that begins at `at`; comments nest.
+/// Returns the position after a comment that begins at `at`; comments nest.
 fn comment_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     let mut open = 0usize;
-    // Ends: each turn moves on.
+    // Ends: each turn advances `at`.
     loop {
         match (bytes.get(at)?, bytes.get(at + 1)) {
             (b'/', Some(b'*')) => {
@@ -141,11 +141,12 @@ fn comment_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Behind a string or name whose quote stands at `at`; a doubled quote is one of its characters.
+/// Returns the position after the string or name whose quote is at `at`. A doubled quote is one of
+/// its characters.
 fn quote_end(bytes: &[u8], at: usize, escapes: bool) -> Option<usize> {
     let quote = *bytes.get(at)?;
     let mut at = at + 1;
-    // Ends: each turn moves on.
+    // Ends: each turn advances `at`.
     loop {
         let byte = *bytes.get(at)?;
         at += 1;
@@ -160,14 +161,14 @@ fn quote_end(bytes: &[u8], at: usize, escapes: bool) -> Option<usize> {
     }
 }
 
-/// Whether an E stands before the quote at `at`, and is no part of a longer name.
+/// Decides whether an E precedes the quote at `at` without being part of a longer name.
 fn escapes_before(bytes: &[u8], at: usize) -> bool {
     let before = |back: usize| at.checked_sub(back).and_then(|at| bytes.get(at)).copied();
     let named = before(2).is_some_and(|b| is_name_start(b) || b.is_ascii_digit() || b == b'$');
     matches!(before(1), Some(b'e' | b'E')) && !named
 }
 
-/// `$tag$` at `at`, if it stands there.
+/// Returns the `$tag$` at `at`, if there is one.
 fn dollar_tag(bytes: &[u8], at: usize) -> Option<&[u8]> {
     let rest = bytes.get(at + 1..)?;
     let length = rest.iter().position(|b| !(is_name_start(*b) || b.is_ascii_digit()))?;

@@ -1,7 +1,7 @@
-//! PL/pgSQL as far as bodies of row triggers go: assignments to columns of `NEW` and `OLD`, and RETURN.
+//! PL/pgSQL for the bodies of row triggers: assignments to columns of `NEW` and `OLD`, and RETURN.
 //!
-//! [`read_body`] refuses everything else by its name, when the function is created. Expressions stay text, as in
-//! PostgreSQL: what their names mean is decided when a statement fires the trigger.
+//! [`read_body`] refuses everything else by name, when the function is created. Expressions stay
+//! text, as in PostgreSQL: their names are resolved when a statement fires the trigger.
 
 mod expression;
 mod lexer;
@@ -19,7 +19,7 @@ pub enum RowName {
 }
 
 impl RowName {
-    /// As expressions name it.
+    /// Returns the name as expressions write it.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -27,7 +27,7 @@ impl RowName {
         }
     }
 
-    /// The row of this name, in lower case.
+    /// Returns the row of this name, in lower case.
     pub(crate) fn of_word(word: &str) -> Option<Self> {
         [Self::New, Self::Old].into_iter().find(|row| row.word() == word)
     }
@@ -38,11 +38,11 @@ impl RowName {
 pub struct BodyStatement {
     /// The line of the body in which it begins, from 1.
     pub line: u32,
-    /// What it does.
+    /// The action of the statement.
     pub action: BodyAction,
 }
 
-/// What a statement of a body does.
+/// The action of a statement of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyAction {
     /// `NEW.column := expression;`

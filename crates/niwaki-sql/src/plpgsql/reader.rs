@@ -1,11 +1,11 @@
-//! Reading a body.
+//! Reads the body of a trigger function into statements.
 
 use super::expression::check_expression;
 use super::lexer::{Token, TokenKind, tokens};
 use super::{BodyAction, BodyStatement, RowName};
 use crate::error::{Result, SqlError};
 
-/// Words that begin statements which PostgreSQL has, and which are refused by name.
+/// Words that begin statements of PostgreSQL that are refused by name.
 const STATEMENTS: &[&str] = &[
     "alter", "analyze", "assert", "call", "case", "close", "comment", "commit", "continue", "copy",
     "create", "declare", "delete", "do", "drop", "execute", "exit", "explain", "fetch", "for",
@@ -14,7 +14,7 @@ const STATEMENTS: &[&str] = &[
     "table", "truncate", "update", "vacuum", "values", "while", "with",
 ];
 
-/// Variables that PostgreSQL gives to every function of triggers, besides the rows.
+/// Variables that PostgreSQL gives to every trigger function, besides the rows.
 const VARIABLES: &[&str] = &[
     "found",
     "tg_argv",
@@ -29,15 +29,16 @@ const VARIABLES: &[&str] = &[
     "tg_when",
 ];
 
-/// Reads the body of a function of triggers.
+/// Reads the body of a trigger function.
 ///
 /// # Errors
-/// `42601` where PostgreSQL finds a syntax error, `0A000` for what Niwaki does not have of the language.
+/// `42601` where PostgreSQL finds a syntax error, `0A000` for parts of the language that Niwaki
+/// does not have.
 pub fn read_body(body: &str) -> Result<Vec<BodyStatement>> {
     let mut reader = Reader { body, tokens: tokens(body)?, next: 0 };
     reader.opening()?;
     let mut statements = Vec::new();
-    // Ends: each statement takes a token at least, and the end is none.
+    // Ends: each statement takes at least one token, and the end is not a statement.
     while !reader.is_word("end") {
         statements.push(reader.statement()?);
     }
@@ -52,7 +53,7 @@ struct Reader<'b> {
 }
 
 impl<'b> Reader<'b> {
-    /// The token `ahead` of the next one; the end, behind the last.
+    /// Returns the token `ahead` of the next one; past the last token, the end.
     fn peek(&self, ahead: usize) -> (TokenKind, &'b str) {
         let at = (self.next + ahead).min(self.tokens.len().saturating_sub(1));
         match self.tokens.get(at) {
@@ -61,12 +62,12 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// Where the token `ahead` begins.
+    /// Returns the start of the token `ahead`.
     fn place(&self, ahead: usize) -> usize {
         self.tokens.get(self.next + ahead).map_or(self.body.len(), |token| token.at.start)
     }
 
-    /// The next token's name as it is looked up; `None` if it is no name.
+    /// Returns the looked-up form of the name in token `ahead`; `None` if the token is not a name.
     fn name(&self, ahead: usize) -> Option<String> {
         match self.peek(ahead) {
             (TokenKind::Word, text) => Some(text.to_ascii_lowercase()),
@@ -101,7 +102,7 @@ impl<'b> Reader<'b> {
         Ok(())
     }
 
-    /// What stands before the first statement.
+    /// Reads the text before the first statement.
     fn opening(&mut self) -> Result<()> {
         if self.is_sign(0, b'#') {
             return Err(refused("an option of a body"));
@@ -119,7 +120,7 @@ impl<'b> Reader<'b> {
         Ok(())
     }
 
-    /// What stands behind the last.
+    /// Reads the text after the last statement.
     fn closing(&mut self) -> Result<()> {
         self.next += 1;
         let closed = self.is_sign(0, b';');
@@ -168,7 +169,7 @@ impl<'b> Reader<'b> {
         Ok(BodyStatement { line, action })
     }
 
-    /// `row.column := expression;`; `name` is what stands before the point.
+    /// Reads `row.column := expression;`; `name` is the text before the point.
     fn assignment(&mut self, name: &str, text: &str) -> Result<BodyAction> {
         let start = self.place(0);
         let Some(row) = RowName::of_word(name) else {
@@ -199,12 +200,13 @@ impl<'b> Reader<'b> {
         Ok(BodyAction::Assign { row, column, text, expression })
     }
 
-    /// An expression up to its semicolon, which is taken too; and where that stands.
+    /// Reads an expression up to its semicolon, and the semicolon. Returns the expression's text
+    /// and the semicolon's place.
     fn expression(&mut self) -> Result<(String, usize)> {
         let start = self.place(0);
         let mut depth = 0u32;
         let first = self.next;
-        // Ends: the end of the body is a token.
+        // Ends: the end of the body is a token, which ends the loop.
         loop {
             match self.peek(0).0 {
                 TokenKind::Sign(b'(' | b'[') => depth += 1,
@@ -230,13 +232,13 @@ impl<'b> Reader<'b> {
         Ok((text, end))
     }
 
-    /// Whether no semicolon follows.
+    /// Returns true if no semicolon follows.
     fn is_unfinished(&self) -> bool {
         let rest = self.tokens.get(self.next..).unwrap_or_default();
         !rest.iter().any(|token| token.kind == TokenKind::Sign(b';'))
     }
 
-    /// `RETURN row;`
+    /// Reads `RETURN row;`.
     fn returned(&mut self) -> Result<BodyAction> {
         self.next += 1;
         if self.is_sign(0, b';') {

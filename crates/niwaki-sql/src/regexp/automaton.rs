@@ -1,4 +1,5 @@
-//! Where a part of an expression can end: all ways through it at once, character by character.
+//! Finds the possible ends of a part of an expression, following all ways through it at once,
+//! character by character.
 
 use std::rc::Rc;
 
@@ -9,12 +10,12 @@ use niwaki_types::work;
 
 use crate::error::{Result, SqlError};
 
-/// Instructions that all parts of one expression may have; PostgreSQL has a limit of the same kind.
+/// The most instructions of all parts of one expression; PostgreSQL has a limit of the same kind.
 pub(super) const INSTRUCTIONS_MAX: usize = 200_000;
-/// Steps that one search may take.
+/// The most steps of one search.
 const STEPS_MAX: u64 = 1_000_000_000;
 
-/// What a search may still cost.
+/// The remaining steps of a search.
 #[derive(Debug)]
 pub(super) struct Budget {
     steps: u64,
@@ -56,8 +57,8 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// `groups` are the contents of groups that back references stand for; whether the text is really the
-    /// same is looked at later.
+    /// Compiles a part. `groups` are the contents of groups that back references stand for; the
+    /// dissection checks later that the texts are equal.
     pub(super) fn new(node: &Node, groups: &[Option<&Node>]) -> Result<Self> {
         let mut program = Self { instructions: Vec::new() };
         program.add(node, groups)?;
@@ -65,7 +66,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Number of its instructions.
+    /// Returns the number of instructions.
     pub(super) fn len(&self) -> usize {
         self.instructions.len()
     }
@@ -165,7 +166,8 @@ impl Program {
         Ok(())
     }
 
-    /// Every position at most `limit` at which a match of this part can end that begins at `start`, in order.
+    /// Returns the ends, in order and at most `limit`, of all matches of this part that begin at
+    /// `start`.
     pub(super) fn ends(
         &self,
         text: &str,
@@ -181,7 +183,7 @@ impl Program {
         Ok(ends)
     }
 
-    /// Whether this part matches exactly from `start` to `end`.
+    /// Decides whether this part matches exactly from `start` to `end`.
     pub(super) fn spans(
         &self,
         text: &str,
@@ -197,7 +199,7 @@ impl Program {
         Ok(found)
     }
 
-    /// Whether any match begins at `start`.
+    /// Decides whether any match begins at `start`.
     fn begins(&self, text: &str, start: usize, budget: &mut Budget) -> Result<bool> {
         let mut found = false;
         self.run(text, start, text.len(), budget, |_| {
@@ -207,7 +209,7 @@ impl Program {
         Ok(found)
     }
 
-    /// Calls `at_end` for each end until it says that it has seen enough.
+    /// Calls `at_end` for each end until `at_end` returns false.
     fn run(
         &self,
         text: &str,
@@ -220,7 +222,7 @@ impl Program {
         let mut current = Vec::new();
         let mut following = Vec::new();
         let mut at = start;
-        // `seen` holds at which position an instruction was last reached.
+        // `seen` holds the position at which each instruction was last reached.
         let mut ended = self.reach(0, text, at, &mut seen, &mut current, budget)?;
         let mut rest = text.get(start..limit).unwrap_or_default().chars();
         loop {
@@ -245,7 +247,8 @@ impl Program {
         }
     }
 
-    /// Adds what can be reached from an instruction without a character; whether that is the end.
+    /// Adds the instructions that can be reached without a character; returns whether the end is
+    /// among them.
     fn reach(
         &self,
         first: usize,
@@ -293,10 +296,10 @@ impl Program {
         Ok(ended)
     }
 
-    /// Whether some match ends at `end`.
+    /// Decides whether some match ends at `end`.
     fn lies_before(&self, text: &str, end: usize, budget: &mut Budget) -> Result<bool> {
         let before = text.get(..end).unwrap_or_default();
-        // The nearest beginnings first: most such conditions are short.
+        // The nearest beginnings come first: most such conditions are short.
         let starts = std::iter::once(end).chain(before.char_indices().rev().map(|(at, _)| at));
         for start in starts {
             if self.spans(text, start, end, budget)? {

@@ -60,7 +60,7 @@ impl Class {
         }
     }
 
-    /// The same for the `regex` crate, inside brackets.
+    /// Returns the class in the syntax of the `regex` crate, inside brackets.
     fn translated(self) -> &'static str {
         match self {
             Self::Alnum => r"\p{Alphabetic}\p{N}",
@@ -81,7 +81,7 @@ impl Class {
     }
 }
 
-/// Whether a character belongs to a word.
+/// Decides whether a character belongs to a word.
 pub(super) fn is_word(c: char, ascii: bool) -> bool {
     Class::Word.contains(c) && (!ascii || c.is_ascii())
 }
@@ -90,15 +90,15 @@ pub(super) fn is_word(c: char, ascii: bool) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CharSet {
     pub(super) ranges: Vec<(char, char)>,
-    /// Classes, and whether it is the characters outside that belong to the set.
+    /// Classes; true for a class whose outside characters belong to the set.
     pub(super) classes: Vec<(Class, bool)>,
-    /// The set is everything that the rest does not name.
+    /// True if the set is the complement of the rest.
     pub(super) negated: bool,
-    /// Upper and lower case are the same.
+    /// True to ignore case.
     pub(super) fold: bool,
-    /// Classes have ASCII characters only, and so have cases.
+    /// True if only ASCII characters belong to classes and have cases.
     pub(super) ascii: bool,
-    /// A newline does not belong to it, although it is negated.
+    /// True if a newline does not belong to the set, although the set is negated.
     pub(super) no_newline: bool,
 }
 
@@ -114,7 +114,7 @@ impl CharSet {
         Self { classes: vec![(class, outside)], ascii, ..Self::default() }
     }
 
-    /// Where only ASCII letters have cases, names the other case of each.
+    /// Adds the other case of each ASCII letter where only ASCII letters have cases.
     pub(super) fn spell_out_cases(&mut self) {
         if !self.ascii || !self.fold {
             return;
@@ -130,7 +130,7 @@ impl CharSet {
         self.ranges.extend(others);
     }
 
-    /// Every character, but perhaps not the newline.
+    /// Returns the set of every character, optionally without the newline.
     pub(super) fn any(no_newline: bool) -> Self {
         Self { negated: true, no_newline, ..Self::default() }
     }
@@ -154,7 +154,7 @@ impl CharSet {
         named != self.negated
     }
 
-    /// The same for the `regex` crate.
+    /// Writes the set in the syntax of the `regex` crate.
     pub(super) fn translate(&self, out: &mut String) {
         use std::fmt::Write as _;
         let mut inside = String::new();
@@ -182,7 +182,7 @@ impl CharSet {
     }
 }
 
-/// Lower and upper case of a character, if both are one character and differ.
+/// Returns the lower and upper case of a character, if both are one character and differ.
 fn cases(c: char) -> Option<(char, char)> {
     let single = |mut all: Box<dyn Iterator<Item = char>>| match (all.next(), all.next()) {
         (Some(only), None) => only,

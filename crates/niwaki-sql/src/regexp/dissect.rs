@@ -1,7 +1,8 @@
-//! Shares a matched text among the parts of an expression, so that groups get what PostgreSQL gives them.
+//! Divides a matched text among the parts of an expression, so that groups match as in PostgreSQL.
 //!
-//! Parts that hold no group and want the same, all the longest text or all the shortest, are one part. The others
-//! are a binary tree, in which the left side chooses first and the right side must match all that is left.
+//! Consecutive parts without groups and with the same preference, the longest or the shortest text,
+//! form one part. The other parts form a binary tree. In the tree, the left side chooses first and
+//! the right side must match the rest.
 
 use super::automaton::{Budget, INSTRUCTIONS_MAX, Program};
 use super::invalid;
@@ -24,20 +25,20 @@ pub(super) struct Plan {
 struct Part {
     kind: Kind,
     program: Program,
-    /// Wants the shortest text.
+    /// True to prefer the shortest text.
     shortest: bool,
 }
 
 #[derive(Debug)]
 enum Kind {
-    /// Nothing inside is of interest.
+    /// A part with no group inside that matters.
     Plain,
-    /// The same text as the part inside.
+    /// A part that matches the same text as the inner part.
     Whole(Box<Part>),
     Concat(Box<Part>, Box<Part>),
     Alternatives(Vec<Part>),
     Capture(usize, Box<Part>),
-    /// A part many times; groups inside show what the last time gave them, or nothing.
+    /// A repeated part. Groups inside show what the last repetition gave them, or nothing.
     Iterate {
         part: Box<Part>,
         min: usize,
@@ -51,15 +52,15 @@ enum Kind {
     },
 }
 
-/// What a part wants, and what is in it.
+/// The preference and the content of a part.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
 struct Traits {
-    /// Something inside wants the longest text.
+    /// True if a part inside prefers the longest text.
     longer: bool,
-    /// Something inside wants the shortest text.
+    /// True if a part inside prefers the shortest text.
     shorter: bool,
-    /// What the part as a whole wants: the longest (true), the shortest, or no matter.
+    /// The preference of the part as a whole: the longest text (true), the shortest, or none.
     longest: Option<bool>,
     captures: bool,
     refers: bool,
@@ -87,7 +88,7 @@ impl Traits {
         }
     }
 
-    /// Of two parts one behind the other: the first that wants anything decides.
+    /// Joins the traits of two consecutive parts: the first preference decides.
     fn join(self, other: Self) -> Self {
         Self {
             longer: self.longer || other.longer,
@@ -98,7 +99,7 @@ impl Traits {
         }
     }
 
-    /// Whether a look inside tells more than one at the whole.
+    /// Decides whether the inside of a part matters, and not only its whole text.
     fn is_of_interest(self) -> bool {
         self.captures || self.refers
     }
@@ -108,7 +109,7 @@ impl Traits {
     }
 }
 
-/// Builds the tree.
+/// Builds the tree of parts.
 struct Builder<'n> {
     /// The contents of groups, by number.
     groups: Vec<Option<&'n Node>>,
@@ -180,7 +181,7 @@ impl<'n> Builder<'n> {
             return Ok(Kind::Whole(part));
         }
         if min > 0 && !Traits::of(inside).refers {
-            // Groups keep what they matched last, so all but the last repetition are of no interest.
+            // Groups keep their last match, so only the last repetition matters.
             let before = Node::Repeat {
                 node: Box::new(inside.clone()),
                 min: min - 1,
@@ -195,10 +196,10 @@ impl<'n> Builder<'n> {
         Ok(Kind::Iterate { part, min: count(min), max: limit, groups })
     }
 
-    /// Parts one behind the other, from the last to the first: long sequences must not nest calls.
+    /// Builds consecutive parts from the last to the first: long sequences must not nest calls.
     fn sequence(&mut self, parts: &[Node]) -> Result<Part> {
         let whole = |parts: &[Node]| Node::Cat(parts.to_vec());
-        // Each separate part, and where the run of others before it begins.
+        // Each separate part, with the start of the run of other parts before it.
         let mut pieces = Vec::new();
         let (mut start, mut run) = (0, Traits::default());
         for (at, part) in parts.iter().enumerate() {
@@ -234,7 +235,7 @@ impl<'n> Builder<'n> {
     }
 }
 
-/// The numbers of the groups in a node.
+/// Collects the numbers of the groups in a node.
 fn collect_groups(node: &Node, groups: &mut Vec<usize>) {
     match node {
         Node::Capture(number, inside) => {
@@ -257,7 +258,7 @@ impl Plan {
         Ok(Self { root, groups: parsed.groups, fold: parsed.fold, ascii: parsed.ascii })
     }
 
-    /// The end of the match that begins at byte `start`, and its groups.
+    /// Returns the end of the match that begins at byte `start`, and its groups.
     pub(super) fn match_at(
         &self,
         text: &str,
@@ -293,8 +294,8 @@ struct Search<'s> {
 }
 
 impl Search<'_> {
-    /// Gives the groups inside of a part their places, knowing that its program matches from `begin` to `end`;
-    /// false when back references forbid it, and then no group is changed.
+    /// Sets the spans of the groups inside a part whose program matches from `begin` to `end`.
+    /// False when back references forbid the match; then no group is changed.
     fn dissect(&mut self, part: &Part, begin: usize, end: usize) -> Result<bool> {
         match &part.kind {
             Kind::Plain => Ok(true),
@@ -340,7 +341,8 @@ impl Search<'_> {
         }
     }
 
-    /// Whether the text from `begin` to `end` is what a group matched, so many times.
+    /// Decides whether the text from `begin` to `end` repeats the match of group `number` `min` to
+    /// `max` times.
     fn repeats(&self, number: usize, min: usize, max: usize, begin: usize, end: usize) -> bool {
         let Some(Some((from, to))) = self.spans.get(number - 1) else { return false };
         let lower = |part: Option<&str>| -> Vec<char> {
@@ -366,7 +368,8 @@ impl Search<'_> {
         (min..=max).contains(&count) && found.chunks(wanted.len()).all(|chunk| chunk == wanted)
     }
 
-    /// Divides a text among repetitions of a part; each takes the text it prefers, the first one first.
+    /// Divides a text among repetitions of a part. Each repetition takes the text that it prefers;
+    /// the first repetition chooses first.
     fn iterate(
         &mut self,
         part: &Part,
@@ -377,8 +380,8 @@ impl Search<'_> {
         end: usize,
     ) -> Result<bool> {
         if begin == end && min == 0 {
-            // Once, if the part matches the empty text, so that its groups have it; else, and of a part that wants
-            // the shortest text, not at all.
+            // If the part matches the empty text, one repetition gives its groups their spans.
+            // Otherwise, or if the part prefers the shortest text, there is no repetition.
             if !part.shortest && part.program.spans(self.text, begin, end, self.budget)? {
                 self.dissect(part, begin, end)?;
             }
@@ -386,7 +389,7 @@ impl Search<'_> {
         }
         let least = min.max(1);
         let most = max.max(least);
-        // Where each repetition begins, and where it could still end: the best comes last.
+        // The start of each repetition with its remaining possible ends; the best end comes last.
         let mut levels: Vec<(usize, Vec<usize>)> = Vec::new();
         levels.push((begin, self.choices(part, begin, end)?));
         // The ends chosen so far.
@@ -401,7 +404,7 @@ impl Search<'_> {
             chosen.truncate(number - 1);
             chosen.push(choice);
             if choice != end {
-                // An empty repetition is good for nothing but to reach the least number of them.
+                // An empty repetition only helps to reach the least number of repetitions.
                 let left = self.text.get(choice..end).map_or(0, |rest| rest.chars().count());
                 let empty = choice == start && (number >= least || least - number < left);
                 if number < most && !empty {

@@ -1,12 +1,14 @@
-//! PostgreSQL's regular expressions ("advanced regular expressions").
+//! Implements PostgreSQL's regular expressions ("advanced regular expressions").
 //!
-//! Which part of a text matches follows PostgreSQL's rules, not those of Perl: a match begins as early as it
-//! can; then a greedy expression takes the longest text and a non-greedy one the shortest, whatever the order
-//! of its alternatives; then its parts share that text, each by its own preference, earlier parts first.
+//! A match follows PostgreSQL's rules, not those rules that Perl has. A match begins as early as
+//! possible. Then a greedy expression takes the longest text and a non-greedy one the shortest,
+//! whatever the order of its alternatives. Then the parts divide that text, each by its own
+//! preference, earlier parts first.
 //!
-//! [`syntax`] reads an expression, [`automaton`] finds where parts of it can end, [`dissect`] shares a matched
-//! text among the parts. Whether there is a match, and where it begins, the `regex` crate tells in linear time
-//! wherever it can express the same; assertions that look around and back references it cannot.
+//! [`syntax`] reads an expression, [`automaton`] finds the possible ends of its parts, [`dissect`]
+//! divides a matched text among the parts. The `regex` crate decides in linear time whether and
+//! where a match begins, wherever the crate can express the expression. It cannot express
+//! lookaround assertions and back references.
 
 mod automaton;
 mod chars;
@@ -27,23 +29,24 @@ use automaton::Budget;
 use dissect::{Plan, Spans};
 pub(crate) use syntax::Options;
 
-/// Memory that the `regex` crate may take for one expression; beyond that this module does the work.
+/// Bytes of memory that the `regex` crate may take for one expression; beyond this size, this
+/// module finds matches without it.
 const REGEX_BYTES_MAX: usize = 10 << 20;
 
-/// The longest expression that is compiled, in bytes. (PostgreSQL bounds the states of its automaton,
-/// which is some 40,000 letters, and more of longer names for classes.)
+/// The longest expression that is compiled, in bytes. (PostgreSQL limits the states of its
+/// automaton. That allows about 40,000 letters, and more bytes if classes have long names.)
 const PATTERN_BYTES_MAX: usize = 250_000;
 
-/// Memory that compiling takes for each byte of an expression, at most.
+/// Bytes of memory that compiling takes for each byte of an expression, at most.
 const COMPILED_BYTES: usize = 1 << 10;
 
 /// A compiled expression.
 #[derive(Debug)]
 pub(crate) struct Expression {
     plan: Plan,
-    /// Finds where matches begin, if it can tell.
+    /// Finds the beginnings of matches, if the `regex` crate can express the expression.
     finder: Option<Regex>,
-    /// Number of capturing groups.
+    /// The number of capturing groups.
     groups: usize,
 }
 
@@ -52,7 +55,7 @@ pub(crate) struct Expression {
 pub(crate) struct Match {
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Group 1 comes first.
+    /// The groups; group 1 comes first.
     pub(crate) groups: Vec<Option<(usize, usize)>>,
 }
 
@@ -65,27 +68,27 @@ impl Expression {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// `2201B` for a bad expression, and a very long one; 53200 where there is no room to compile it;
+    /// `2201B` for a bad or very long expression; 53200 where there is no memory to compile it;
     /// `0A000` for basic and extended (POSIX) expressions.
     pub(crate) fn new(pattern: &str, options: &Options) -> Result<Self> {
         if pattern.len() > PATTERN_BYTES_MAX {
             return Err(invalid("regular expression is too complex"));
         }
-        // Nobody asks while it is compiled.
+        // Compiling itself asks for no memory, so the room is checked before.
         memory::room(pattern.len() * COMPILED_BYTES)?;
         let parsed = syntax::parse(pattern, options)?;
         let finder = parsed.translated.as_deref().and_then(|text| {
-            // What the library refuses for its size is found by the slower way.
+            // An expression too large for the `regex` crate is matched in the slower way.
             RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).nest_limit(500).build().ok()
         });
         let plan = Plan::new(&parsed)?;
         Ok(Self { plan, finder, groups: parsed.groups })
     }
 
-    /// Whether any part of the text matches.
+    /// Decides whether any part of the text matches.
     ///
     /// # Errors
-    /// `54000` when that takes too many steps.
+    /// `54000` when the search takes too many steps.
     pub(crate) fn is_match(&self, text: &str) -> Result<bool> {
         match &self.finder {
             Some(finder) => Ok(finder.is_match(text)),
@@ -93,16 +96,17 @@ impl Expression {
         }
     }
 
-    /// The first match that begins at byte `from` or later; what is before it is there for assertions.
+    /// Returns the first match that begins at byte `from` or later. Assertions see the text before
+    /// `from`.
     ///
     /// # Errors
-    /// `54000` when that takes too many steps.
+    /// `54000` when the search takes too many steps.
     pub(crate) fn find(&self, text: &str, from: usize) -> Result<Option<Match>> {
         let mut budget = Budget::default();
         let mut start = from;
         loop {
             if let Some(finder) = &self.finder {
-                // The library is not interrupted: it reads the text once at most.
+                // The `regex` crate is not interrupted: it reads the text once at most.
                 let found = finder.find_at(text, start).map(|found| found.start());
                 work::tick(found.unwrap_or(text.len()).saturating_sub(start))?;
                 match found {
@@ -126,11 +130,12 @@ impl Expression {
         Match { start, end, groups }
     }
 
-    /// All matches from byte `from` on that do not overlap. An empty match right behind another one counts,
-    /// unless `no_degenerate`, which also leaves out empty matches at both ends of the text.
+    /// Returns all matches from byte `from` on that do not overlap. An empty match right after
+    /// another match counts, unless `no_degenerate`. That flag also leaves out empty matches at
+    /// both ends of the text.
     ///
     /// # Errors
-    /// `54000` when that takes too many steps.
+    /// `54000` when the search takes too many steps.
     pub(crate) fn find_all(
         &self,
         text: &str,
@@ -163,7 +168,7 @@ impl Expression {
     }
 }
 
-/// How many compiled expressions a thread keeps.
+/// The number of compiled expressions that a thread keeps.
 const CACHE_ENTRIES: usize = 32;
 
 type Cache = RefCell<Vec<(String, Options, Rc<Expression>)>>;
@@ -175,12 +180,12 @@ niwaki_env::thread_local! {
 /// Compiles an expression, or takes it from this thread's cache.
 ///
 /// # Errors
-/// Those of [`Expression::new`].
+/// Errors of [`Expression::new`].
 pub(crate) fn compile(pattern: &str, options: &Options) -> Result<Rc<Expression>> {
     CACHE.with(|cache| {
         let mut cache = cache.borrow_mut();
         if let Some(at) = cache.iter().position(|(p, o, _)| p == pattern && o == options) {
-            // The most recently used one stays first.
+            // The most recently used expression stays first.
             cache[..=at].rotate_right(1);
             return Ok(Rc::clone(&cache[0].2));
         }

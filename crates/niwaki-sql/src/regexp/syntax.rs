@@ -1,4 +1,4 @@
-//! Reads an expression into a tree.
+//! Reads a regular expression into a tree.
 
 use std::rc::Rc;
 
@@ -6,28 +6,28 @@ use super::chars::{CharSet, Class};
 use super::invalid;
 use crate::error::{Result, SqlError};
 
-/// How an expression is to be read.
+/// The options that decide how an expression is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Options {
-    /// Upper and lower case are the same.
+    /// Ignores case: upper and lower case are the same.
     pub(crate) fold: bool,
-    /// Only ASCII characters have cases and belong to classes: that of words among them.
+    /// Restricts cases and classes to ASCII characters, including the class of words.
     pub(crate) ascii: bool,
-    /// The whole expression stands for itself.
+    /// Takes the whole expression literally.
     pub(crate) literal: bool,
-    /// Blanks and comments mean nothing.
+    /// Ignores blanks and comments in the expression.
     pub(crate) expanded: bool,
-    /// `.` and `[^…]` do not match a newline.
+    /// Keeps `.` and `[^…]` from matching a newline.
     pub(crate) newline_stops: bool,
-    /// `^` and `$` match at newlines, too.
+    /// Lets `^` and `$` match at newlines, too.
     pub(crate) newline_anchors: bool,
-    /// A POSIX expression: refused.
+    /// Marks a POSIX expression, which is refused.
     pub(crate) posix: bool,
 }
 
 impl Options {
-    /// Applies one letter; false when it is none of PostgreSQL's.
+    /// Applies one option letter; false for a letter that PostgreSQL does not have.
     pub(crate) fn apply(&mut self, letter: char) -> bool {
         match letter {
             'b' | 'e' => self.posix = true,
@@ -73,7 +73,7 @@ impl Assertion {
             Self::WordStart { ascii: true } => r"(?-u:\b{start})",
             Self::WordEnd { ascii: true } => r"(?-u:\b{end})",
             Self::WordEdge { ascii: true } => r"(?-u:\b)",
-            // Inside of characters it would hold, so the library refuses it.
+            // This assertion would hold inside of characters, so the `regex` crate refuses it.
             Self::NotWordEdge { ascii: true } => r"(?-u:\B)",
         }
     }
@@ -84,16 +84,16 @@ impl Assertion {
 pub(super) enum Node {
     /// Matches the empty text.
     Empty,
-    /// One character.
+    /// One character of a set.
     Set(Rc<CharSet>),
     Assert(Assertion),
-    /// Text that must, or must not, come next (or lie before).
+    /// A lookaround constraint: text that must, or must not, follow (or precede).
     Look {
         ahead: bool,
         negated: bool,
         node: Box<Node>,
     },
-    /// What a group matched.
+    /// A back reference: the text that a group matched.
     Back(usize),
     /// A group, by its number from 1.
     Capture(usize, Box<Node>),
@@ -102,27 +102,27 @@ pub(super) enum Node {
     Repeat {
         node: Box<Node>,
         min: u32,
-        /// `None` is without limit.
+        /// The most repetitions; `None` without limit.
         max: Option<u32>,
-        /// Whether it wants the longest text; `None` leaves that to what is repeated.
+        /// True to prefer the longest text; `None` leaves the preference to the repeated part.
         longest: Option<bool>,
     },
 }
 
-/// An expression that was read.
+/// The result of reading an expression.
 pub(super) struct Parsed {
     pub(super) root: Node,
     pub(super) groups: usize,
-    /// Upper and lower case are the same in back references; of ASCII letters only, or of all.
+    /// True if back references ignore case: of ASCII letters only if `ascii`, or of all.
     pub(super) fold: bool,
     pub(super) ascii: bool,
-    /// The same for the `regex` crate, if that can express it.
+    /// The same expression for the `regex` crate, if that crate can express it.
     pub(super) translated: Option<String>,
 }
 
-/// Highest number of repetitions that can be written.
+/// The highest number of repetitions in a quantifier.
 const REPEAT_MAX: u32 = 255;
-/// Groups within groups.
+/// The deepest nesting of groups.
 const DEPTH_MAX: usize = 150;
 
 const UNBALANCED: &str = "parentheses () not balanced";
@@ -170,7 +170,7 @@ struct Parser {
     at: usize,
     options: Options,
     groups: usize,
-    /// Groups that can be referred to.
+    /// The groups that a back reference may name.
     closed: Vec<usize>,
     depth: usize,
     in_look: bool,
@@ -197,7 +197,7 @@ impl Parser {
         text.chars().enumerate().all(|(ahead, c)| self.peek_at(ahead) == Some(c))
     }
 
-    /// The director `***` and options in front.
+    /// Reads the director `***` and the options in front.
     fn prefix(&mut self) -> Result<()> {
         if self.options.literal {
             return Ok(());
@@ -234,7 +234,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Comments, and blanks where they mean nothing.
+    /// Skips comments, and blanks where they have no meaning.
     fn skip(&mut self) {
         loop {
             if self.starts_with("(?#") {
@@ -301,14 +301,16 @@ impl Parser {
         self.at += 1;
         let longest = !self.eat('?');
         if max == Some(0) {
-            // What never matches captures nothing: its groups can be referred to, and then nothing matches either.
+            // A part that never matches captures nothing. Its groups can be referred to, and then
+            // nothing matches either.
             return Ok(Node::Empty);
         }
         let longest = (!fixed).then_some(longest);
         Ok(Node::Repeat { node: Box::new(atom), min, max, longest })
     }
 
-    /// `{m}`, `{m,}` or `{m,n}` up to the brace that closes it; whether it is the first.
+    /// Reads `{m}`, `{m,}` or `{m,n}` up to the closing brace; returns whether the form
+    /// is `{m}`.
     fn bounds(&mut self) -> Result<(u32, Option<u32>, bool)> {
         self.at += 1;
         let min = self.number()?;
@@ -343,7 +345,7 @@ impl Parser {
         Ok(value)
     }
 
-    /// One atom, or a constraint, which cannot be quantified.
+    /// Reads one atom, or a constraint, which cannot be quantified.
     fn atom(&mut self) -> Result<(Node, bool)> {
         let Some(c) = self.peek() else { return Ok((Node::Empty, false)) };
         self.at += 1;
@@ -384,7 +386,7 @@ impl Parser {
             for (sign, ahead, negated) in look {
                 if self.starts_with(sign) {
                     self.at += sign.len();
-                    // Parentheses inside capture nothing.
+                    // Parentheses inside a lookaround capture nothing.
                     let outside = std::mem::replace(&mut self.in_look, true);
                     let inside = self.alternatives()?;
                     self.in_look = outside;
@@ -407,7 +409,7 @@ impl Parser {
         Ok((Node::Capture(number, Box::new(inside)), false))
     }
 
-    /// An escape outside brackets.
+    /// Reads an escape outside brackets.
     fn escape(&mut self) -> Result<(Node, bool)> {
         let ascii = self.options.ascii;
         let assertion = match self.peek() {
@@ -430,7 +432,7 @@ impl Parser {
                 number = number.saturating_mul(10).saturating_add(digit as usize);
                 self.at += 1;
             }
-            // Several digits mean a group only if there is one of this number.
+            // Several digits mean a group only if a group of this number exists.
             if self.at == start + 1 || number <= self.groups {
                 if self.in_look || !self.closed.contains(&number) {
                     return Err(invalid("invalid backreference number"));
@@ -449,7 +451,7 @@ impl Parser {
         })
     }
 
-    /// An escape that stands for a character or a class, behind its backslash.
+    /// Reads an escape for a character or a class, after its backslash.
     fn character(&mut self) -> Result<Escaped> {
         let Some(c) = self.peek() else { return Err(invalid(BAD_ESCAPE)) };
         self.at += 1;
@@ -487,7 +489,7 @@ impl Parser {
         })
     }
 
-    /// The character of a number with so many digits.
+    /// Reads the character of a number with `least` to `most` digits.
     fn code(&mut self, radix: u32, least: usize, most: usize) -> Result<char> {
         let mut value = 0u32;
         let mut digits = 0;
@@ -502,7 +504,7 @@ impl Parser {
         character.ok_or_else(|| invalid(BAD_ESCAPE))
     }
 
-    /// A bracket expression, behind its opening bracket.
+    /// Reads a bracket expression, after its opening bracket.
     fn bracket(&mut self) -> Result<(Node, bool)> {
         let ascii = self.options.ascii;
         let edges =
@@ -559,7 +561,7 @@ impl Parser {
         }
     }
 
-    /// One element of a bracket expression.
+    /// Reads one element of a bracket expression.
     fn element(&mut self) -> Result<Escaped> {
         let Some(c) = self.peek() else { return Err(invalid(OPEN_BRACKET)) };
         self.at += 1;
@@ -586,7 +588,7 @@ impl Parser {
     fn named_element(&self, kind: char, name: &str) -> Result<Escaped> {
         if kind == ':' {
             return match Class::named(name) {
-                // Where case is the same, so are these.
+                // Without case, these classes are the same.
                 Some(Class::Lower | Class::Upper) if self.options.fold => {
                     Ok(Escaped::Class(Class::Alpha, false))
                 }
@@ -604,11 +606,11 @@ impl Parser {
 
 enum Escaped {
     Char(char),
-    /// A class, and whether the characters outside of it are meant.
+    /// A class; true for the characters outside of it.
     Class(Class, bool),
 }
 
-/// Writes a node for the `regex` crate; false when that cannot express it.
+/// Writes a node for the `regex` crate; false when the crate cannot express the node.
 fn translate(node: &Node, out: &mut String) -> bool {
     use std::fmt::Write as _;
     match node {

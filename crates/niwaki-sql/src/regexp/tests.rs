@@ -1,4 +1,4 @@
-//! What holds of every expression; what single ones give is in `testscripts/regexp.test`.
+//! Checks properties of all expressions; `testscripts/regexp.test` has the results of single ones.
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn errors_say_what_is_wrong() {
     }
 }
 
-/// Expressions of up to `size` parts over a small alphabet.
+/// Returns expressions of up to `size` parts over a small alphabet.
 fn expressions(size: usize) -> Vec<String> {
     if size == 0 {
         return ["a", "b", "ab", "[^a]", ".", "(a|ab)", "$"].map(str::to_owned).to_vec();
@@ -66,7 +66,8 @@ fn expressions(size: usize) -> Vec<String> {
     all
 }
 
-/// The two ways to find out whether, and where, something matches agree, and groups lie within the match.
+/// Checks that the `regex` crate and the automaton agree on matches and their places, and that
+/// groups lie within the match.
 #[test]
 fn the_library_and_the_automaton_agree() {
     let texts = ["", "a", "b", "ab", "ba", "aab", "abab", "bbaab", "cabca"];
@@ -90,7 +91,7 @@ fn the_library_and_the_automaton_agree() {
     assert!(count > 1000);
 }
 
-/// Whatever an expression looks like, it is compiled or refused, and matching it ends.
+/// Checks that every expression is compiled or refused, and that matching ends.
 #[test]
 fn any_expression_is_survived() {
     const PIECES: [&str; 40] = [

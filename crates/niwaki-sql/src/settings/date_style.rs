@@ -1,11 +1,11 @@
-//! `DateStyle`: a form of output and an order of fields, each given by a word.
+//! Reads `DateStyle`: a form of output and an order of fields, each given by a word.
 
 use niwaki_types::{DateOrder, DateStyle};
 
 use super::session::split_identifiers;
 
-/// Reads what SET gives and returns the whole setting, as SHOW has it. What `text` does not say is as in
-/// `current`; its word `default` means `reset`.
+/// Reads the text of SET and returns the whole setting, as SHOW shows it. A part that `text` leaves
+/// out is as in `current`. The word `default` in `text` means `reset`.
 ///
 /// # Errors
 /// The detail of PostgreSQL's message.
@@ -19,7 +19,7 @@ pub(super) fn check(text: &str, current: &str, reset: &str) -> Result<String, St
             "iso" => (Some(DateStyle::Iso), None),
             "sql" => (Some(DateStyle::Sql), None),
             "german" => {
-                // Its order is the usual one, unless another is given.
+                // German style has its usual order, unless another is given.
                 order = order.or(Some((DateOrder::DayMonthYear, false)));
                 (Some(DateStyle::German), None)
             }
@@ -63,7 +63,7 @@ pub(super) fn check(text: &str, current: &str, reset: &str) -> Result<String, St
     Ok(format!("{style}, {order}"))
 }
 
-/// The two parts of a whole setting.
+/// Returns the two parts of a whole setting.
 pub(super) fn parts(setting: &str) -> (DateStyle, DateOrder) {
     let (style, order) = setting.split_once(", ").unwrap_or((setting, ""));
     let style = match style {

@@ -17,12 +17,12 @@ pub use value::Value;
 
 pub(crate) use value::parse_kilobytes;
 
-/// An item of a list setting, quoted where reading it back needs that.
+/// Returns an item of a list setting, quoted where reading it back needs quotes.
 pub(crate) fn quote_list_item(item: &str, setting: &str) -> String {
     if setting == "search_path" { niwaki_types::quote_identifier(item) } else { item.to_owned() }
 }
 
-/// A setting's name as PostgreSQL writes it, in whichever case it was given.
+/// Returns a setting's name as PostgreSQL writes it, whatever the case of `name`.
 pub fn full_name(name: &str) -> &str {
     table::position(name).map_or(name, |index| SETTINGS[index].name)
 }
@@ -41,16 +41,16 @@ pub(crate) fn changed_settings(
     changed.collect()
 }
 
-/// Why a setting was refused.
+/// The reason why a setting was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingError {
-    /// 42704 unknown, 42602 no name, 22023 bad value, 55P02 not now, 0A000 not supported.
+    /// 42704 unknown, 42602 invalid name, 22023 bad value, 55P02 not now, 0A000 not supported.
     pub sqlstate: &'static str,
     /// PostgreSQL's wording.
     pub message: String,
-    /// Why.
+    /// More about the reason.
     pub detail: Option<String>,
-    /// Which values are possible.
+    /// The possible values.
     pub hint: Option<String>,
 }
 

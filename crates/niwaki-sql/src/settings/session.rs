@@ -1,4 +1,4 @@
-//! One session's settings and how SET takes part in its transactions.
+//! Holds one session's settings, which SET changes transactionally.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use super::value::Value;
 use super::{SettingError, date_style};
 use crate::context::CostSettings;
 
-/// Which plans executions of prepared statements have.
+/// The plans that executions of prepared statements use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanCacheMode {
-    /// The cheaper ones.
+    /// The cheaper plan of the two kinds.
     Auto,
-    /// One for any values.
+    /// One plan for all values.
     Generic,
-    /// Each one for its values.
+    /// A plan for the values of each execution.
     Custom,
 }
 
@@ -34,9 +34,9 @@ pub struct HotSettings {
     pub idle_session_timeout_ms: u64,
     /// `deadlock_timeout` in milliseconds.
     pub deadlock_timeout_ms: u64,
-    /// Whether COMMIT waits for the log (`synchronous_commit` is not off).
+    /// True if COMMIT waits for the log (`synchronous_commit` is not off).
     pub synchronous_commit: bool,
-    /// Whether `default_transaction_isolation` is repeatable read.
+    /// True if `default_transaction_isolation` is repeatable read.
     pub default_repeatable_read: bool,
     /// `default_transaction_read_only`
     pub default_read_only: bool,
@@ -44,7 +44,7 @@ pub struct HotSettings {
     pub default_deferrable: bool,
     /// `extra_float_digits`
     pub extra_float_digits: i32,
-    /// `bytea_output` is `escape`.
+    /// True if `bytea_output` is `escape`.
     pub bytea_escape: bool,
     /// `TimeZone`
     pub time_zone: Arc<str>,
@@ -80,17 +80,17 @@ pub struct HotSettings {
     pub enable_hashagg: bool,
     /// `plan_cache_mode`
     pub plan_cache_mode: PlanCacheMode,
-    /// What the planner takes reading to cost (`*_cost`, `effective_cache_size`).
+    /// The planner's costs of reading (`*_cost`, `effective_cache_size`).
     pub costs: CostSettings,
     /// `work_mem` in bytes.
     pub work_mem_bytes: usize,
-    /// What a hash table may take: `work_mem` times `hash_mem_multiplier`, in bytes.
+    /// Bytes that a hash table may take: `work_mem` times `hash_mem_multiplier`.
     pub hash_mem_bytes: usize,
     /// `temp_file_limit` in bytes; `None` without a limit.
     pub temp_file_limit_bytes: Option<u64>,
-    /// `effective_io_concurrency`: reads of a scan that are under way.
+    /// `effective_io_concurrency`: concurrent reads of a scan.
     pub effective_io_concurrency: u32,
-    /// `maintenance_io_concurrency`: the same, of VACUUM, ANALYZE and index builds.
+    /// `maintenance_io_concurrency`: concurrent reads of VACUUM, ANALYZE and index builds.
     pub maintenance_io_concurrency: u32,
     /// `io_combine_limit` in pages.
     pub io_combine_pages: u32,
@@ -98,9 +98,9 @@ pub struct HotSettings {
     pub maintenance_work_mem_bytes: usize,
     /// `max_parallel_maintenance_workers`: threads besides the session's own.
     pub parallel_maintenance_workers: usize,
-    /// `max_parallel_workers_per_gather`: threads that help a step of a query to read.
+    /// `max_parallel_workers_per_gather`: parallel workers of one step of a query.
     pub parallel_workers: usize,
-    /// `max_parallel_workers`: such threads of all sessions.
+    /// `max_parallel_workers`: parallel workers of all sessions.
     pub parallel_workers_of_all: usize,
     /// `min_parallel_table_scan_size` in blocks.
     pub parallel_table_blocks: f64,
@@ -114,15 +114,15 @@ pub struct HotSettings {
 pub struct SettingRow {
     /// Name.
     pub name: &'static str,
-    /// As SHOW gives it.
+    /// The value as SHOW shows it.
     pub shown: String,
-    /// In the base unit.
+    /// The value in the base unit.
     pub plain: String,
-    /// In the base unit, the default.
+    /// The default, in the base unit.
     pub boot: String,
-    /// In the base unit, what RESET gives.
+    /// The value after RESET, in the base unit.
     pub reset: String,
-    /// The definition.
+    /// The definition's description.
     pub description: &'static str,
 }
 
@@ -131,14 +131,14 @@ struct Undo {
     local: bool,
 }
 
-/// What a setting was.
+/// The earlier value of a setting.
 enum Previous {
     Known { index: usize, value: Value },
     Custom { key: String, value: String },
 }
 
 impl Previous {
-    /// Whether it is of the same setting.
+    /// Returns true if both are values of the same setting.
     fn is_of(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Known { index: a, .. }, Self::Known { index: b, .. }) => a == b,
@@ -148,20 +148,22 @@ impl Previous {
     }
 }
 
-/// A setting that Niwaki does not know. Once it was named it is there, empty if nothing else is said.
+/// A setting that Niwaki does not know. It exists once it was named, and is empty until it gets a
+/// value.
 #[derive(Clone, Debug, Default)]
 struct Custom {
     value: String,
-    /// What RESET brings back.
+    /// The value after RESET.
     reset: String,
 }
 
 /// One session's settings.
 pub struct Settings {
     values: Vec<Value>,
-    /// What RESET brings back: server's values, then the session's start-up options.
+    /// The values after RESET: the server's values, overridden by the session's start-up options.
     reset: Vec<Value>,
-    /// Names with a dot that Niwaki does not know, in lower case: kept as text (PostgreSQL's placeholders).
+    /// Settings with a dotted name that Niwaki does not know, by name in lower case. Their values
+    /// are kept as text (PostgreSQL's placeholders).
     custom: BTreeMap<String, Custom>,
     undo: Vec<Undo>,
     hot: HotSettings,
@@ -175,7 +177,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The defaults.
+    /// Creates settings with their defaults.
     pub fn new() -> Self {
         let values: Vec<Value> = SETTINGS.iter().map(Value::default_of).collect();
         let hot = HotSettings {
@@ -233,7 +235,7 @@ impl Settings {
         settings
     }
 
-    /// A session's settings that start from a server's.
+    /// Creates a session's settings, which start from a server's.
     #[must_use]
     pub fn for_session(&self) -> Self {
         Self {
@@ -246,7 +248,7 @@ impl Settings {
         }
     }
 
-    /// Takes over the TCP port that the server listens on, which nobody else can set.
+    /// Takes over the TCP port that the server listens on; there is no other way to set it.
     pub fn set_port(&mut self, port: u16) {
         if let Some(index) = position("port") {
             self.values[index] = Value::Int(port.into());
@@ -254,14 +256,14 @@ impl Settings {
         }
     }
 
-    /// What statements read at run time.
+    /// Returns the settings that statements read at run time.
     #[inline]
     pub fn hot(&self) -> &HotSettings {
         &self.hot
     }
 
-    /// Sets a value outside transactions: at server start (`--set`), or from a client's start-up
-    /// packet (`server` false), where RESET returns to it.
+    /// Sets a value outside transactions, also as the value after RESET. `server` is true at server
+    /// start (`--set`), and false for a client's start-up packet.
     ///
     /// # Errors
     /// Unknown name, bad value, or a setting that cannot change at that time.
@@ -294,8 +296,8 @@ impl Settings {
         Ok(())
     }
 
-    /// `SET [LOCAL] name = text`. `transaction`: whether it can be undone, i.e. always inside a
-    /// statement; the caller ends it with [`Settings::commit`] or [`Settings::rollback`].
+    /// Runs `SET [LOCAL] name = text`. The change can be undone: the caller ends it with
+    /// [`Settings::commit`] or [`Settings::rollback`].
     ///
     /// # Errors
     /// 42704, 42602, 22023, 55P02.
@@ -311,7 +313,7 @@ impl Settings {
         Ok(())
     }
 
-    /// `RESET name`, `SET name TO DEFAULT`.
+    /// Runs `RESET name` or `SET name TO DEFAULT`.
     ///
     /// # Errors
     /// 42704, 55P02.
@@ -327,7 +329,7 @@ impl Settings {
         Ok(())
     }
 
-    /// `RESET ALL`.
+    /// Runs `RESET ALL`.
     pub fn reset_all(&mut self) {
         for (index, definition) in SETTINGS.iter().enumerate() {
             let kept = definition.name.starts_with("transaction_");
@@ -346,7 +348,7 @@ impl Settings {
         }
     }
 
-    /// `SHOW name`.
+    /// Runs `SHOW name`.
     ///
     /// # Errors
     /// 42704.
@@ -360,12 +362,12 @@ impl Settings {
         }
     }
 
-    /// The name as `SHOW ALL` spells it, which is also the column name of `SHOW`.
+    /// Returns the name as `SHOW ALL` spells it, which is also the column name of `SHOW`.
     pub fn canonical_name(&self, name: &str) -> String {
         position(name).map_or_else(|| name.to_owned(), |i| SETTINGS[i].name.to_owned())
     }
 
-    /// A number in its base unit; 0 when the setting is no number.
+    /// Returns a number in its base unit; 0 when the setting is not an integer.
     pub fn int(&self, name: &str) -> i64 {
         match position(name).map(|i| &self.values[i]) {
             Some(Value::Int(v)) => *v,
@@ -373,7 +375,7 @@ impl Settings {
         }
     }
 
-    /// A number with a fraction; 0 when the setting is none.
+    /// Returns a number with a fraction; 0 when the setting is not such a number.
     pub fn float(&self, name: &str) -> f64 {
         match position(name).map(|i| &self.values[i]) {
             Some(Value::Float(v)) => *v,
@@ -381,12 +383,12 @@ impl Settings {
         }
     }
 
-    /// A switch; false when the setting is none.
+    /// Returns a switch; false when the setting is not a switch.
     pub fn bool(&self, name: &str) -> bool {
         matches!(position(name).map(|i| &self.values[i]), Some(Value::Bool(true)))
     }
 
-    /// The text of a setting; empty when there is none of this name.
+    /// Returns the text of a setting; empty when the setting is unknown or not a text.
     pub fn text(&self, name: &str) -> Arc<str> {
         match position(name).map(|i| &self.values[i]) {
             Some(Value::Text(t)) => Arc::clone(t),
@@ -394,12 +396,12 @@ impl Settings {
         }
     }
 
-    /// Names of the search path, in order.
+    /// Returns the names of the search path, in order.
     pub fn search_path(&self) -> Vec<String> {
         split_identifiers(&self.text("search_path")).unwrap_or_default()
     }
 
-    /// All settings, in the order of names.
+    /// Returns all settings, in the order of names.
     pub fn rows(&self) -> impl Iterator<Item = (&'static SettingDefinition, SettingRow)> {
         SETTINGS.iter().enumerate().map(|(i, d)| {
             let row = SettingRow {
@@ -414,7 +416,7 @@ impl Settings {
         })
     }
 
-    /// Names and values that a client is told at start.
+    /// Returns the names and values that the server reports to a client at start.
     pub fn reported(&self) -> impl Iterator<Item = (&'static str, String)> {
         SETTINGS
             .iter()
@@ -423,7 +425,7 @@ impl Settings {
             .map(|(i, d)| (d.name, self.values[i].show(d)))
     }
 
-    /// Reported settings that changed since the last call. Cheap when none did.
+    /// Returns the reported settings that changed since the last call. Cheap when none did.
     #[inline]
     pub fn take_changed(&mut self) -> Option<Vec<(&'static str, String)>> {
         if self.changed_reports.is_empty() {
@@ -440,12 +442,12 @@ impl Settings {
         )
     }
 
-    /// A mark to return to with [`Settings::rollback_to`]: a savepoint.
+    /// Returns a mark, for a savepoint, to return to with [`Settings::rollback_to`].
     pub fn mark(&self) -> usize {
         self.undo.len()
     }
 
-    /// Undoes everything since the mark.
+    /// Undoes all changes since the mark.
     pub fn rollback_to(&mut self, mark: usize) {
         if self.undo.len() <= mark {
             return;
@@ -458,18 +460,18 @@ impl Settings {
         self.refresh_hot();
     }
 
-    /// Whether the running transaction set anything, so that its end may change settings.
+    /// Returns true if the running transaction set anything, so that its end may change settings.
     #[inline]
     pub fn is_touched(&self) -> bool {
         !self.undo.is_empty()
     }
 
-    /// The transaction failed: everything it set is undone.
+    /// Ends a failed transaction: undoes all its changes.
     pub fn rollback(&mut self) {
         self.rollback_to(0);
     }
 
-    /// The transaction committed: what it set stays, except SET LOCAL.
+    /// Ends a committed transaction: keeps its changes, except SET LOCAL.
     pub fn commit(&mut self) {
         if self.undo.is_empty() {
             return;
@@ -493,13 +495,13 @@ impl Settings {
         }
     }
 
-    /// The value that `text` means for the setting of this number.
+    /// Reads `text` as a value for the setting of this number.
     fn check(&self, index: usize, text: &str) -> Result<Value, SettingError> {
         let definition = &SETTINGS[index];
         if definition.name != "DateStyle" {
             return check(definition, text);
         }
-        // What is not given stays as it is.
+        // Parts that are left out stay as they are.
         let checked =
             date_style::check(text, &self.values[index].plain(), &self.reset[index].plain());
         checked.map(|style| Value::Text(Arc::from(style))).map_err(|detail| {
@@ -638,10 +640,11 @@ impl Settings {
     }
 }
 
-/// The key of a setting that Niwaki does not know.
+/// Returns the key of a setting that Niwaki does not know.
 ///
 /// # Errors
-/// 42704 for a name without a dot, which is none of these; 42602 where a part of it is no identifier.
+/// 42704 for a name without a dot, which cannot be a custom setting; 42602 where a part of the name
+/// is not an identifier.
 fn custom_key(name: &str) -> Result<String, SettingError> {
     let is_part = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -681,12 +684,12 @@ fn needs_restart(definition: &SettingDefinition) -> SettingError {
     )
 }
 
-/// Whether VACUUM may use so many kilobytes of the pool; 0 is any number.
+/// Decides whether `kilobytes` is a valid limit of pool memory for VACUUM; 0 means no limit.
 pub(crate) fn is_buffer_usage_limit(kilobytes: i64) -> bool {
     kilobytes == 0 || (128..=16_777_216).contains(&kilobytes)
 }
 
-/// The checks that go beyond type and range.
+/// Runs the checks beyond type and range.
 fn check(definition: &SettingDefinition, text: &str) -> Result<Value, SettingError> {
     let value = Value::parse(definition, text)?;
     if let ("vacuum_buffer_usage_limit", Value::Int(kilobytes)) = (definition.name, &value)
@@ -750,7 +753,8 @@ fn check(definition: &SettingDefinition, text: &str) -> Result<Value, SettingErr
     }
 }
 
-/// Encodings PostgreSQL accepts from clients, folded to letters and digits.
+/// Decides whether PostgreSQL accepts this encoding from clients; the name is folded to letters and
+/// digits.
 fn is_known_encoding(folded: &str) -> bool {
     const KNOWN: &[&str] = &[
         "sqlascii",

@@ -1,6 +1,6 @@
-//! Every setting Niwaki knows.
+//! Defines every setting that Niwaki knows.
 
-/// In what a number is counted when it has no unit.
+/// The unit of a setting's number when the text has no unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A plain number.
@@ -54,20 +54,20 @@ pub enum Kind {
     Text(&'static str),
 }
 
-/// Who may change a setting, and when.
+/// The time at which a setting can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
     /// Fixed.
     Internal,
     /// At server start only.
     Server,
-    /// By nobody. In PostgreSQL: at server start.
+    /// Never. In PostgreSQL: at server start.
     FixedAtStart,
-    /// By nobody. In PostgreSQL: in its file.
+    /// Never. In PostgreSQL: in its configuration file.
     FixedInFile,
     /// When a session starts only.
     SessionStart,
-    /// Any time, by anybody.
+    /// At any time, in every session.
     User,
 }
 
@@ -80,9 +80,9 @@ pub struct SettingDefinition {
     pub kind: Kind,
     /// When it can change.
     pub context: Context,
-    /// Whether the client is told of changes (ParameterStatus).
+    /// True if the client gets a ParameterStatus message for each change.
     pub reported: bool,
-    /// Whether Niwaki does something with it; others are accepted so that scripts run.
+    /// True if the setting has an effect; other settings are accepted so that scripts run.
     pub effective: bool,
     /// One line for `pg_settings`.
     pub description: &'static str,
@@ -106,7 +106,7 @@ const fn reported(
     SettingDefinition { name, kind, context, reported: true, effective: true, description }
 }
 
-/// Accepted, checked, shown, and without effect.
+/// Defines a setting that is accepted, checked and shown, and has no effect.
 const fn ignored(name: &'static str, kind: Kind, context: Context) -> SettingDefinition {
     SettingDefinition {
         name,
@@ -118,7 +118,7 @@ const fn ignored(name: &'static str, kind: Kind, context: Context) -> SettingDef
     }
 }
 
-/// An age at which PostgreSQL freezes, or does so urgently.
+/// Defines an age at which PostgreSQL freezes, or freezes urgently; the setting has no effect here.
 const fn ignored_age(
     name: &'static str,
     (min, max): (i64, i64),
@@ -148,7 +148,8 @@ const INT_MAX: i64 = i32::MAX as i64;
 use Context::{FixedAtStart, FixedInFile, Internal, Server, SessionStart, User};
 use Kind::{Bool, Enum, Text};
 
-/// Whether PostgreSQL shows a setting in EXPLAIN (SETTINGS): plans, or how they run, depend on it.
+/// Decides whether PostgreSQL shows a setting in EXPLAIN (SETTINGS): plans, or their execution,
+/// depend on it.
 pub(super) fn is_of_planner(name: &str) -> bool {
     name.starts_with("enable_")
         || name.starts_with("geqo")
@@ -178,7 +179,7 @@ pub(super) fn is_of_planner(name: &str) -> bool {
         )
 }
 
-/// All settings in the order of their names, letters compared without case.
+/// All settings in the order of their names, compared without case.
 pub static SETTINGS: &[SettingDefinition] = &[
     ignored("allow_in_place_tablespaces", Bool(false), User),
     reported(
@@ -385,7 +386,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
         User,
         "Sets the default read-only status of new transactions.",
     ),
-    // Dumps of PostgreSQL 11 and older say that tables have none.
+    // Dumps of PostgreSQL 11 and older set this to say that tables have no OIDs.
     ignored("default_with_oids", Bool(false), User),
     setting(
         "effective_cache_size",
@@ -890,7 +891,7 @@ pub const SERVER_VERSION: &str = "15.18";
 /// [`SERVER_VERSION`] as clients compare it.
 pub const SERVER_VERSION_NUM: i64 = 150_018;
 
-/// Position of a setting in [`SETTINGS`]; letters compared without case.
+/// Returns the position of a setting in [`SETTINGS`]; names are compared without case.
 pub(super) fn position(name: &str) -> Option<usize> {
     SETTINGS
         .binary_search_by(|s| {

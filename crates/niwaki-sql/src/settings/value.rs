@@ -1,4 +1,4 @@
-//! One setting's value: read from text as SET gives it, shown as SHOW does.
+//! Reads a setting's value from the text of SET, and shows it as SHOW does.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use super::table::{Kind, SettingDefinition, Unit};
 /// A checked value. Numbers are in the setting's own unit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Of a switch.
+    /// The value of a switch.
     Bool(bool),
-    /// Of a whole number.
+    /// The value of an integer setting.
     Int(i64),
-    /// Of a number.
+    /// The value of a floating-point setting.
     Float(f64),
-    /// Of a word or text.
+    /// The value of a word or text setting.
     Text(Arc<str>),
 }
 
@@ -97,7 +97,7 @@ impl Value {
         }
     }
 
-    /// As SHOW gives it: numbers in the greatest unit that divides them.
+    /// Shows the value as SHOW does: numbers in the greatest unit that divides them.
     pub(super) fn show(&self, definition: &SettingDefinition) -> String {
         match (self, definition.kind) {
             (Self::Int(v), Kind::Int { unit, .. }) => show_int(*v, unit),
@@ -106,7 +106,7 @@ impl Value {
         }
     }
 
-    /// As `pg_settings.setting` has it: numbers in their base unit.
+    /// Shows the value as `pg_settings.setting` does: numbers in their base unit.
     pub(super) fn plain(&self) -> String {
         match self {
             Self::Bool(true) => "on".to_owned(),
@@ -119,7 +119,7 @@ impl Value {
 }
 
 fn invalid(name: &str, text: &str, unit: Unit) -> SettingError {
-    // What does not even begin as a number has no wrong unit.
+    // A text that does not begin like a number gets no hint about units.
     let is_number = |c: char| c.is_ascii_digit() || c == '.';
     let number = text.trim_start().trim_start_matches(['+', '-']).starts_with(is_number);
     SettingError {
@@ -164,7 +164,7 @@ pub(super) fn parse_bool(text: &str) -> Option<bool> {
     None
 }
 
-/// Suffix of the base unit, and its size: in bytes, or in microseconds.
+/// Returns the suffix of the base unit, and its size: in bytes, or in microseconds.
 fn unit_word(unit: Unit) -> (&'static str, f64) {
     match unit {
         Unit::None => ("", 1.0),
@@ -202,7 +202,7 @@ fn units_of(unit: Unit) -> &'static [(&'static str, f64)] {
     }
 }
 
-/// The number in the setting's unit.
+/// Reads a number in the setting's unit.
 fn parse_number(text: &str, unit: Unit) -> Option<f64> {
     let t = text.trim();
     if let Some(hex) = t.strip_prefix("0x").or_else(|| t.strip_prefix("0X")) {
@@ -221,7 +221,7 @@ fn parse_number(text: &str, unit: Unit) -> Option<f64> {
     Some(number * scale / unit_word(unit).1)
 }
 
-/// An amount of memory as a setting in kilobytes takes it: a number, perhaps with a unit.
+/// Reads an amount of memory in kilobytes: a number, perhaps with a unit.
 pub(crate) fn parse_kilobytes(text: &str) -> Option<i64> {
     let number = parse_number(text, Unit::Kilobytes)?.round();
     (number.abs() < 1e15).then_some(number as i64)

@@ -1,4 +1,4 @@
-//! Calls of functions that SQL has a syntax of its own for.
+//! Writes calls of functions for which SQL has a special syntax.
 
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
@@ -6,7 +6,8 @@ use super::{Parent, Writer};
 use crate::expr::{Expr, ExprKind};
 
 impl Writer<'_, '_> {
-    /// A call of the function `name` in a syntax of its own. Some have one always, the others where they were `written` so.
+    /// Writes a call of the function `name` in its special syntax. Some functions always use it,
+    /// the others only where the user had `written` the call so.
     pub(super) fn own_syntax(
         &self,
         name: &str,
@@ -72,7 +73,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// The end of what takes a length, if it is given one.
+    /// Closes a call that takes a length, with FOR if there is one.
     fn with_length(&self, begin: String, length: &[Expr]) -> String {
         match length.first() {
             Some(length) => format!("{begin} FOR {})", self.show(length, Parent::None)),

@@ -1,8 +1,8 @@
-//! Statement scripts. A script holds blocks: a statement, `----`, what it gives. Rows are one line
-//! each, values separated by `|`; errors are `error SQLSTATE: message` with lines for their other
-//! fields.
+//! Runs statement scripts. A script holds blocks: a statement, `----`, and the answer. Rows are one
+//! line each, values separated by `|`. Errors are `error SQLSTATE: message` with lines for their
+//! other fields.
 //!
-//! The scripts of the `niwaki` crate run by this too.
+//! The `niwaki` crate runs its scripts by this module, too.
 
 /// Compares the answer to each statement of a script with the recorded one.
 pub(crate) fn check(name: &str, script: &str, mut answer: impl FnMut(&str) -> String) {

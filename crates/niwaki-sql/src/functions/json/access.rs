@@ -1,4 +1,4 @@
-//! Looking into a value: its parts, what it is, what it contains.
+//! Reads JSON values: their parts, their kind, their containment.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use niwaki_types::{Datum, JsonShape, Jsonb, RawJson, json_shape};
 use super::{invalid, text, texts, tree, wrong};
 use crate::error::Result;
 
-/// A part of a value as a value of the same type.
+/// Returns a part of a value as a value of the same type.
 fn part(value: &Datum, find: &Find<'_>) -> Result<Datum> {
     Ok(match value {
         Datum::Jsonb(value) => {
@@ -20,7 +20,7 @@ fn part(value: &Datum, find: &Find<'_>) -> Result<Datum> {
     })
 }
 
-/// A part of a value as text.
+/// Returns a part of a value as text.
 fn part_text(value: &Datum, find: &Find<'_>) -> Result<Datum> {
     Ok(match value {
         Datum::Jsonb(value) => {
@@ -34,7 +34,7 @@ fn part_text(value: &Datum, find: &Find<'_>) -> Result<Datum> {
     })
 }
 
-/// Which part is meant.
+/// The part to look for.
 enum Find<'f> {
     Key(&'f str),
     Item(i64),
@@ -46,7 +46,8 @@ impl Find<'_> {
         match (self, &**value) {
             (Self::Key(key), Jsonb::Object(object)) => object.get(key),
             (Self::Item(index), Jsonb::Array(array)) => array.item(*index),
-            // PostgreSQL keeps a lone scalar as an array of one, and here that shows.
+            // PostgreSQL keeps a lone scalar as an array of one item, so item 0 of a scalar is the
+            // scalar.
             (Self::Item(0 | -1), scalar) if scalar.is_scalar() => Some(value),
             (Self::Path(path), _) => Jsonb::at_path(value, path),
             _ => None,
@@ -89,7 +90,7 @@ pub(super) fn item_text(value: &Datum, number: &Datum) -> Result<Datum> {
     part_text(value, &index(number)?)
 }
 
-/// The steps of a path; `None` if one of them is NULL, which leads nowhere.
+/// Returns the steps of a path; `None` if one step is NULL: such a path leads nowhere.
 fn path_of(steps: &Datum) -> Result<Option<Find<'_>>> {
     let steps: Option<Vec<&str>> = texts(steps)?.into_iter().collect();
     Ok(steps.map(Find::Path))
@@ -103,7 +104,7 @@ pub(super) fn path_text(value: &Datum, steps: &Datum) -> Result<Datum> {
     path_of(steps)?.map_or(Ok(Datum::Null), |find| part_text(value, &find))
 }
 
-/// A value and the steps of a path behind it.
+/// Returns a value and the path of the steps after it.
 fn value_and_steps(values: &[Datum]) -> Result<(&Datum, Find<'_>)> {
     let (value, steps) = values.split_first().ok_or_else(wrong)?;
     Ok((value, Find::Path(steps.iter().map(text).collect::<Result<_>>()?)))

@@ -1,4 +1,4 @@
-//! Values made of others: arrays, objects, and the aggregates that make them.
+//! Builds JSON arrays and objects, also in aggregates.
 
 use std::sync::Arc;
 
@@ -52,10 +52,10 @@ pub(super) fn row_to_json(
     array_to_json(exec, types, values)
 }
 
-/// What builds a value of arguments and their types.
+/// A function that builds a JSON value from arguments and their types.
 type Build = fn(&mut ExecContext<'_>, &[TypeOid], &[Datum]) -> Result<Datum>;
 
-/// The same of the elements of an array, of all its dimensions: `VARIADIC array`.
+/// Builds the value from the elements of an array, of all its dimensions: `VARIADIC array`.
 fn of_elements(build: Build, exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Array(element, elements)] = values else { return Ok(Datum::Null) };
     build(exec, &vec![*element; elements.len()], elements)
@@ -104,7 +104,7 @@ pub(super) fn jsonb_array(
     Ok(Datum::Jsonb(Arc::new(array)))
 }
 
-/// Refuses keys without values.
+/// Refuses a key without a value.
 fn check_pairs(values: &[Datum], function: &str) -> Result<()> {
     if values.len().is_multiple_of(2) {
         return Ok(());
@@ -157,7 +157,7 @@ pub(super) fn jsonb_object(
     Ok(Datum::Jsonb(Arc::new(Jsonb::object(pairs)?)))
 }
 
-/// The pairs of `json_object(texts)`, or `json_object(keys, values)`.
+/// Returns the pairs of `json_object(texts)`, or `json_object(keys, values)`.
 fn text_pairs(values: &[Datum]) -> Result<Vec<(&str, Option<&str>)>> {
     let subscripts = |message: &str| SqlError::new("2202E", message);
     let pairs: Vec<(Option<&str>, Option<&str>)> = match values {
@@ -209,7 +209,7 @@ pub(super) fn jsonb_of_texts(values: &[Datum]) -> Result<Datum> {
     Ok(Datum::Jsonb(Arc::new(object)))
 }
 
-/// Appends a part to those of a state, whose vector doubles.
+/// Appends a part to the parts of a state. The vector doubles when it grows.
 fn push<T>(parts: &mut Vec<T>, part: T) -> Result<()> {
     let place = size_of::<T>();
     let [capacity, length] = [parts.capacity(), parts.len()];
@@ -218,19 +218,19 @@ fn push<T>(parts: &mut Vec<T>, part: T) -> Result<()> {
     Ok(())
 }
 
-/// Running state of `json_agg`, `jsonb_agg`, `json_object_agg` or `jsonb_object_agg`.
+/// The running state of `json_agg`, `jsonb_agg`, `json_object_agg` or `jsonb_object_agg`.
 #[derive(Clone, Debug)]
 pub(crate) enum JsonAggregate {
-    /// The text so far, empty before the first row; whether it is an object.
+    /// The text so far, empty before the first row; `object` if it is an object.
     Text { text: Vec<u8>, object: bool },
-    /// The items so far, and the memory they take.
+    /// The items so far, and the bytes of memory they take.
     Items { items: Option<Vec<Arc<Jsonb>>>, bytes: usize },
-    /// The pairs so far, and the memory they take.
+    /// The pairs so far, and the bytes of memory they take.
     Pairs { pairs: Option<Vec<(Arc<str>, Arc<Jsonb>)>>, bytes: usize },
 }
 
 impl JsonAggregate {
-    /// The state before the first row.
+    /// Returns the state before the first row.
     pub(crate) fn new(binary: bool, object: bool) -> Self {
         match (binary, object) {
             (false, object) => Self::Text { text: Vec::new(), object },
@@ -239,7 +239,7 @@ impl JsonAggregate {
         }
     }
 
-    /// Bytes it holds, roughly.
+    /// Returns the bytes of memory that the state holds, roughly.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Text { text, .. } => text.len(),
@@ -247,7 +247,7 @@ impl JsonAggregate {
         }
     }
 
-    /// Takes a row's arguments, whose types are `types`.
+    /// Adds a row's arguments, whose types are `types`.
     pub(crate) fn add(
         &mut self,
         types: &[TypeOid],
@@ -298,7 +298,7 @@ impl JsonAggregate {
         Ok(())
     }
 
-    /// The result; NULL if there was no row.
+    /// Returns the result; NULL if there was no row.
     pub(crate) fn finish(self) -> Result<Datum> {
         let tree = |value: Jsonb| Datum::Jsonb(Arc::new(value));
         match self {

@@ -1,4 +1,4 @@
-//! Values of any type as JSON.
+//! Converts values of any type to JSON.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::context::ExecContext;
 use crate::error::Result;
 use crate::expr::value_text;
 
-/// Appends a value of type `oid` as the functions of `json` show it. Arrays have `line` behind each comma.
+/// Appends a value of type `oid` as the functions of `json` show it. Arrays have the text `line`
+/// after each comma.
 pub(super) fn write_json(
     value: &Datum,
     oid: TypeOid,
@@ -62,7 +63,7 @@ fn write_fields(
     out.push(b'}');
 }
 
-/// Appends one dimension of an array and those inside it; only the outermost has lines.
+/// Appends one dimension of an array with the inner ones; only the outermost has lines.
 fn write_level(
     dimensions: &[Dimension],
     values: &mut std::slice::Iter<'_, Datum>,
@@ -88,7 +89,7 @@ fn write_level(
     out.push(b']');
 }
 
-/// One dimension of an array and those inside it as `jsonb`.
+/// Returns one dimension of an array, with the inner ones, as `jsonb`.
 fn tree_level(
     dimensions: &[Dimension],
     values: &mut std::slice::Iter<'_, Datum>,
@@ -108,12 +109,12 @@ fn tree_level(
     Ok(Jsonb::array(items)?)
 }
 
-/// A value of type `oid` as `jsonb`.
+/// Returns a value of type `oid` as `jsonb`.
 ///
 /// # Errors
-/// What reading `json` as `jsonb` gives.
+/// Errors of reading `json` as `jsonb`.
 pub(super) fn to_tree(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> Result<Arc<Jsonb>> {
-    // Of one value, roughly, and of its place.
+    // The rough size of one value and its place.
     charge_parts(1, 2 * size_of::<Jsonb>())?;
     Ok(Arc::new(match value {
         Datum::Null => Jsonb::Null,
@@ -143,7 +144,7 @@ pub(super) fn to_tree(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> Re
     }))
 }
 
-/// A value that is not NULL as the key of an object.
+/// Returns the text of a value that is not NULL as the key of an object.
 ///
 /// # Errors
 /// `22023` for a value that has parts.
@@ -160,7 +161,7 @@ fn key_has_parts() -> crate::SqlError {
     invalid("key value must be scalar, not array, composite, or json")
 }
 
-/// Whether a value is a number that JSON has: all but those that are words.
+/// Decides whether a value is a JSON number, which excludes words such as NaN.
 fn is_number(value: &Datum, shown: &str) -> bool {
     let number = matches!(
         value,
@@ -174,7 +175,7 @@ fn is_number(value: &Datum, shown: &str) -> bool {
     number && shown.trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// The text of a value that has no parts; moments as XML writes them.
+/// Returns the text of a value without parts; moments are written as in XML.
 fn scalar_text(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> String {
     let styled = matches!(value, Datum::Date(_) | Datum::Timestamp(_) | Datum::TimestampTz(_))
         && exec.text.date_style != DateStyle::Iso;

@@ -1,4 +1,4 @@
-//! Values with parts changed, added or taken away.
+//! Changes, adds and removes parts of JSON values.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) fn delete_keys(value: &Datum, keys: &Datum) -> Result<Datum> {
     json(Jsonb::without_keys(tree(value)?, &keys))
 }
 
-/// `jsonb_delete(value, key, …)`: a key that is NULL is none.
+/// `jsonb_delete(value, key, …)`: skips keys that are NULL.
 pub(super) fn delete_each(values: &[Datum]) -> Result<Datum> {
     let (value, keys) = values.split_first().ok_or_else(wrong)?;
     if value.is_null() {

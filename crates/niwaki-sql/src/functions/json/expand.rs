@@ -1,4 +1,4 @@
-//! The parts of a value as rows.
+//! Expands the parts of a JSON value into rows.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ fn tree_items(value: &Jsonb) -> Result<&[Arc<Jsonb>]> {
 fn raw_items<'r, 'a>(value: &'r RawJson<'a>, function: &str) -> Result<&'r [RawJson<'a>]> {
     match &value.kind {
         RawKind::Array(items) => {
-            // The texts of all are copied.
+            // The texts of all items are copied.
             let places = items.len().saturating_mul(ROW_BYTES);
             charge_parts(1, places.saturating_add(value.text.len()))?;
             Ok(items)

@@ -38,7 +38,7 @@ fn tree(value: &Datum) -> Result<&Arc<Jsonb>> {
     }
 }
 
-/// The texts of an array, NULLs as `None`.
+/// Returns the texts of an array, NULLs as `None`.
 fn texts(value: &Datum) -> Result<Vec<Option<&str>>> {
     let Datum::Array(_, elements) = value else { return Err(wrong()) };
     let one = |element| match element {
@@ -48,10 +48,10 @@ fn texts(value: &Datum) -> Result<Vec<Option<&str>>> {
     elements.iter().map(one).collect()
 }
 
-/// The text that was built; it was charged part by part where it has parts.
+/// Returns the built text as a value. Texts with parts were charged part by part before.
 fn string(bytes: Vec<u8>) -> Result<Datum> {
     charge_more(bytes.len(), 0)?;
-    // The value is a copy.
+    // The value is a copy of the bytes.
     ask_to_grow(0, 0, bytes.len())?;
     let text = String::from_utf8(bytes).map_err(|_| wrong())?;
     Ok(Datum::Text(text.into()))
@@ -64,15 +64,15 @@ fn invalid(message: impl Into<String>) -> SqlError {
 /// Functions of PostgreSQL that are refused by name: those that need text search.
 const UNSUPPORTED: &[&str] = &["json_to_tsvector", "jsonb_to_tsvector"];
 
-/// Whether this is a function of JSON that Niwaki does not have.
+/// Decides whether this is a JSON function of PostgreSQL that Niwaki does not have.
 pub(crate) fn is_unsupported(name: &str) -> bool {
     UNSUPPORTED.contains(&name)
 }
 
-/// Those that make rows of objects.
+/// The functions that make rows of objects.
 pub(super) const RECORDS: &[Function] = records::FUNCTIONS;
 
-/// Those that take their arguments as one array.
+/// The functions that take their arguments as one array.
 pub(super) const VARIADIC: &[Function] = functions! {
     "json_build_array" (ARRAY) JSON nullable single stable Context(build::json_array_of);
     "jsonb_build_array" (ARRAY) JSONB nullable single stable Context(build::jsonb_array_of);

@@ -1,7 +1,9 @@
-//! Rows made of JSON objects: `jsonb_to_recordset(…) AS t (a int, b text)`, `jsonb_populate_record(row, …)`.
+//! Turns JSON objects into rows: `jsonb_to_recordset(…) AS t (a int, b text)`,
+//! `jsonb_populate_record(row, …)`.
 //!
-//! A field goes to its column as what `->>` gives of it, which the column's type reads; as it is to one of `json` and `jsonb`; and a JSON array
-//! as an array literal, since the other languages write arrays so.
+//! A column reads the text that `->>` gives for its field. Columns of `json` and `jsonb` get the
+//! field as it is. For an array column, a JSON array becomes an array literal, the form that the
+//! column's type reads.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,24 +27,24 @@ pub(in super::super) const FUNCTIONS: &[Function] = functions! {
     "jsonb_populate_recordset" (ELEMENT, JSONB) ELEMENT nullable single stable Objects(Objects::Each);
 };
 
-/// The function of this name, if it makes rows of JSON objects.
+/// Returns the function of this name, if it makes rows of JSON objects.
 pub(crate) fn of_json_objects(name: &str) -> Option<&'static Function> {
     FUNCTIONS.iter().find(|function| function.name == name)
 }
 
-/// What a value of JSON is to a row, in either of its forms.
+/// A JSON value in either form (`json` text or `jsonb`), as the fields of a row need it.
 trait Value: Sized {
-    /// The value of a key; `None` also if this is no object.
+    /// Returns the value of a key; `None` also if this value is not an object.
     fn field(&self, key: &str) -> Option<&Self>;
     fn items(&self) -> Option<Vec<&Self>>;
     fn is_object(&self) -> bool;
-    /// What a string says.
+    /// Returns the content of a string.
     fn string(&self) -> Option<&str>;
-    /// What `->>` gives: nothing of `null`.
+    /// Returns the result of `->>`; `None` for `null`.
     fn unquoted(&self) -> Option<Cow<'_, str>>;
-    /// The value itself.
+    /// Returns the value itself.
     fn whole(&self) -> Datum;
-    /// Its JSON text.
+    /// Returns the JSON text of the value.
     fn json(&self, exec: &ExecContext<'_>) -> String;
 }
 
@@ -106,16 +108,17 @@ impl Value for Arc<Jsonb> {
     }
 }
 
-/// Whether a column of this type gets the field as it is.
+/// Decides whether a column of this type gets the field as it is.
 pub(crate) fn takes_json(column: ColumnType) -> bool {
     matches!(column.oid, TypeOid::JSON | TypeOid::JSONB)
 }
 
-/// Calls `emit` with the fields of each object, in the order of the columns: text, or JSON where the column takes it; `None` where the object
-/// has no such key.
+/// Calls `emit` with the fields of each object, in the order of the columns. A field is text, or
+/// JSON where the column takes JSON; `None` where the object has no such key.
 ///
 /// # Errors
-/// 22023 for what is no object, or no array of objects; 22P02 for what should be an array; 0A000 for an object in the place of a composite value.
+/// 22023 for a value that is not an object, or not an array of objects; 22P02 for a value that
+/// should be an array; 0A000 for an object in the place of a composite value.
 pub(crate) fn fields_of_objects(
     function: &Function,
     json: &Datum,
@@ -178,7 +181,7 @@ fn as_field<V: Value>(
     if takes_json(column) {
         return Ok(value.whole());
     }
-    // What a string says is read as any other text.
+    // The content of a string is read like any other text.
     if value.string().is_some() {
         return Ok(Datum::text(&unquoted));
     }

@@ -1,8 +1,10 @@
-//! What a `jsonpath` finds in a `jsonb`.
+//! Computes the items that a `jsonpath` finds in a `jsonb`.
 //!
-//! A path is computed step by step: what a step gives goes on to the next one, and what the last one gives is found. In lax
-//! mode arrays are taken apart where an item is asked for, and items are taken for arrays of one; what is not there is not
-//! found. In strict mode both are errors. Conditions have three values, and turn errors of their operands into *unknown*.
+//! A path is computed step by step. The items of one step go to the next step, and the items of the
+//! last step are found. In lax mode, a step that asks for an item takes arrays apart. A step over
+//! arrays takes another value as an array of one item, and missing parts are not found. In strict
+//! mode these cases are errors. Conditions have three values, and turn errors of their operands
+//! into *unknown*.
 
 mod condition;
 
@@ -19,12 +21,12 @@ use crate::error::SqlError;
 use condition::Truth;
 pub(super) use condition::pattern;
 
-/// Steps inside of one another, so that the stack is in no danger.
+/// The deepest nesting of steps, which keeps the stack safe.
 const LEVELS_MAX: u32 = 1500;
-/// From the numbers of one object's parts to those of the next one's.
+/// The factor between the number of a base object and the numbers of its parts, as in PostgreSQL.
 const NUMBERS: i64 = 10_000_000_000;
 
-/// Why a path was not computed to its end.
+/// The reason why a path was not computed to its end.
 pub(super) enum Stop {
     /// An error that is passed over.
     PassedOver,
@@ -52,7 +54,7 @@ impl From<SqlError> for Stop {
 
 type Result<T> = std::result::Result<T, Stop>;
 
-/// The value, unless an error was passed over.
+/// Returns the value, or `None` if an error was passed over.
 pub(super) fn unless_passed_over<T>(found: Result<T>) -> crate::error::Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
@@ -61,17 +63,17 @@ pub(super) fn unless_passed_over<T>(found: Result<T>) -> crate::error::Result<Op
     }
 }
 
-/// Fails when the statement is cancelled.
+/// A callback that fails when the statement is cancelled.
 pub(super) type Interrupts<'q> = &'q mut dyn FnMut() -> crate::error::Result<()>;
 
-/// Steps after which it is asked whether the statement is cancelled.
+/// Steps between two checks whether the statement is cancelled.
 const STEPS_BETWEEN: u32 = 1024;
 
-/// Where found items go.
+/// The destination of found items.
 pub(super) enum Found<'f> {
-    /// All are kept.
+    /// Keeps all items.
     All(&'f mut Vec<Arc<Jsonb>>),
-    /// It is asked only whether there is one; the first ends the search.
+    /// Only asks whether there is an item; the first ends the search.
     Any,
 }
 
@@ -87,18 +89,18 @@ pub(super) struct Query<'q> {
     root: Arc<Jsonb>,
     current: Arc<Jsonb>,
     variables: Option<&'q Arc<Jsonb>>,
-    /// Errors of structure are passed over, at this place.
+    /// True if structural errors are passed over at this place.
     ignores_structure: bool,
-    /// Errors are raised, at this place.
+    /// True if errors are raised at this place.
     raises: bool,
-    /// Items of the innermost array whose items are asked for.
+    /// The number of items of the innermost array under a subscript, for `last`.
     items: Option<usize>,
-    /// In which value objects are numbered, and its own number.
+    /// The value in which objects are numbered, with the value's own number.
     base: Option<(Arc<Jsonb>, i64)>,
     /// The number of the next object that is made.
     next_object: i64,
     levels: u32,
-    /// Steps so far.
+    /// Steps computed so far.
     steps: u32,
     /// Fails when the statement is cancelled.
     interrupts: Interrupts<'q>,
@@ -122,7 +124,7 @@ impl<'q> Query<'q> {
             raises: !silent,
             items: None,
             base: None,
-            // Functions have variables, if only none.
+            // Functions always have variables, if only an empty object, which takes the number 1.
             next_object: if of_function { 2 } else { 1 },
             levels: 0,
             steps: 0,
@@ -130,7 +132,7 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// Computes the path; whether it finds something.
+    /// Computes the path; returns whether the path finds an item.
     pub(super) fn run(&mut self, found: &mut Found<'_>) -> Result<bool> {
         let (path, root) = (self.path, Arc::clone(&self.root));
         self.steps(&path.root, &root, found)
@@ -140,12 +142,12 @@ impl<'q> Query<'q> {
         if self.raises { Stop::Error(SqlError::new(sqlstate, message)) } else { Stop::PassedOver }
     }
 
-    /// An error of structure: nothing is found where those are passed over.
+    /// Handles a structural error: nothing is found where such errors are passed over.
     fn misfit(&self, sqlstate: &'static str, message: impl Into<String>) -> Result<bool> {
         if self.ignores_structure { Ok(false) } else { Err(self.fail(sqlstate, message)) }
     }
 
-    /// The steps of a path for a value.
+    /// Applies the steps of a path to a value.
     fn steps(
         &mut self,
         steps: &'q [PathStep],
@@ -155,7 +157,7 @@ impl<'q> Query<'q> {
         self.steps_over(steps, value, found, self.path.lax)
     }
 
-    /// What the steps behind this one find, or the value itself where there are none.
+    /// Applies the steps that follow; without any, the value itself is found.
     fn go_on(
         &mut self,
         others: &'q [PathStep],
@@ -171,7 +173,8 @@ impl<'q> Query<'q> {
         Ok(true)
     }
 
-    /// [`Query::steps`]; the first step looks at the items of an array if `unwrap`.
+    /// Does the work of [`Query::steps`]; the first step looks at the items of an array if
+    /// `unwrap`.
     fn steps_over(
         &mut self,
         steps: &'q [PathStep],
@@ -352,7 +355,7 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// The steps for each item of an array.
+    /// Applies the steps to each item of an array.
     fn items_over(
         &mut self,
         steps: &'q [PathStep],
@@ -362,8 +365,8 @@ impl<'q> Query<'q> {
         self.any(steps, value, found, (1, 1, 1), false, false)
     }
 
-    /// The steps for the parts of a value that are on the levels `first` to `last`, where its own parts are on the level
-    /// `level`. The first step looks at the items of arrays if `unwrap`.
+    /// Applies the steps to the parts of a value on the levels `first` to `last`. The value's own
+    /// parts are on the level `level`. The first step looks at the items of arrays if `unwrap`.
     fn any(
         &mut self,
         steps: &'q [PathStep],
@@ -428,7 +431,7 @@ impl<'q> Query<'q> {
             let what = "jsonpath array accessor can only be applied to an array";
             return self.misfit("22039", what);
         }
-        // In lax mode anything else is an array of itself.
+        // In lax mode any other value counts as an array of itself.
         let items = items.map_or_else(|| vec![Arc::clone(value)], <[_]>::to_vec);
         let before = self.items.replace(items.len());
         let mut is = false;
@@ -456,7 +459,7 @@ impl<'q> Query<'q> {
         Ok(is)
     }
 
-    /// The number that a subscript is.
+    /// Returns the number of a subscript.
     fn index(&mut self, path: &'q [PathStep], value: &Arc<Jsonb>) -> Result<i64> {
         let mut found = Vec::new();
         self.steps(path, value, &mut Found::All(&mut found))?;
@@ -472,7 +475,7 @@ impl<'q> Query<'q> {
         self.fail("22033", "jsonpath array subscript is not a single numeric value")
     }
 
-    /// What a method gives; nothing where an error is passed over.
+    /// Returns the result of a method; `None` where an error is passed over.
     fn method(&self, method: PathMethod, value: &Arc<Jsonb>) -> Result<Option<Arc<Jsonb>>> {
         let word = method.word();
         let number = |number: Numeric| Ok(Some(Arc::new(Jsonb::Number(number))));
@@ -555,7 +558,7 @@ impl<'q> Query<'q> {
         Ok(is)
     }
 
-    /// What an operand finds, arrays taken apart in lax mode.
+    /// Returns the items that an operand finds; in lax mode, arrays are taken apart.
     fn operand(&mut self, path: &'q [PathStep], value: &Arc<Jsonb>) -> Result<Vec<Arc<Jsonb>>> {
         let mut found = Vec::new();
         self.steps(path, value, &mut Found::All(&mut found))?;
@@ -619,7 +622,7 @@ impl<'q> Query<'q> {
                 Jsonb::Number(_) if asked => return Ok(true),
                 Jsonb::Number(number) if negative => Arc::new(Jsonb::Number(number.neg())),
                 Jsonb::Number(_) => item,
-                // Nothing is computed of it.
+                // An existence test computes no value, so other types are skipped.
                 _ if asked => continue,
                 _ => {
                     let word = if negative { "-" } else { "+" };
@@ -644,12 +647,12 @@ fn items_of(value: &Jsonb) -> Option<&[Arc<Jsonb>]> {
     }
 }
 
-/// A count as a number.
+/// Converts a count to `i64`.
 fn int(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The number that a text is; neither infinite nor none.
+/// Reads a text as a finite number.
 fn double(text: &str) -> Option<f64> {
     let settings = TextSettings::default();
     let context = InputContext { settings: &settings, now: 0 };

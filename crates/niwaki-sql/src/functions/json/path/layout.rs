@@ -1,19 +1,20 @@
-//! Where PostgreSQL keeps the objects of a `jsonb`: `.keyvalue()` numbers them by it.
+//! Computes the byte offsets of objects in PostgreSQL's form of a `jsonb`. `.keyvalue()` derives
+//! object numbers from the offsets.
 
 use std::sync::Arc;
 
 use niwaki_types::{Jsonb, Numeric};
 
-/// Bytes of an entry, and of the head of a container.
+/// Bytes of a JEntry, and of the header of a container.
 const WORD: u64 = 4;
 
-/// The bytes from the beginning of `whole`, an array or object, to that of `part` in it.
+/// Returns the bytes from the start of `whole`, an array or object, to the start of `part` inside.
 pub(super) fn offset_of(part: &Arc<Jsonb>, whole: &Arc<Jsonb>) -> Option<u64> {
     let mut at = 0;
     find(part, whole, &mut at)
 }
 
-/// Goes on behind `value`, or ends where `part` begins.
+/// Advances `at` past `value`, or stops where `part` begins.
 fn find(part: &Arc<Jsonb>, value: &Arc<Jsonb>, at: &mut u64) -> Option<u64> {
     let aligned = at.next_multiple_of(WORD);
     match &**value {
@@ -40,7 +41,7 @@ fn find(part: &Arc<Jsonb>, value: &Arc<Jsonb>, at: &mut u64) -> Option<u64> {
     None
 }
 
-/// What PostgreSQL keeps a number in.
+/// Returns the bytes that PostgreSQL stores a number in.
 fn numeric_bytes(number: &Numeric) -> u64 {
     let mut wire = Vec::new();
     number.write_wire(&mut wire);

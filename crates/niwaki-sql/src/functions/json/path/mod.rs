@@ -19,7 +19,7 @@ pub(crate) fn path_input(given: &str) -> Result<Datum> {
     Ok(Datum::text(&path.to_string()))
 }
 
-/// Refuses regular expressions that are none.
+/// Refuses invalid regular expressions.
 fn check_patterns(path: &Path) -> Result<()> {
     for step in path {
         match step {
@@ -48,7 +48,7 @@ fn check_patterns(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a call asks for.
+/// The arguments of a call.
 struct Call<'v> {
     target: &'v Arc<Jsonb>,
     path: JsonPath,
@@ -57,7 +57,8 @@ struct Call<'v> {
 }
 
 impl<'v> Call<'v> {
-    /// The arguments of a function: value, path, and where they are given variables and whether errors are passed over.
+    /// Reads the arguments of a function: value, path, and optionally variables and the flag to
+    /// pass over errors.
     fn of(values: &'v [Datum]) -> Result<Self> {
         let [target, path, others @ ..] = values else { return Err(wrong()) };
         let variables = others.first().map(tree).transpose()?;
@@ -71,7 +72,7 @@ impl<'v> Call<'v> {
         Ok(Self { target: tree(target)?, path: JsonPath::parse(text(path)?)?, variables, silent })
     }
 
-    /// Operators pass over errors.
+    /// Reads the operands of an operator. Operators pass over errors.
     fn of_operator(target: &'v Datum, path: &Datum) -> Result<Self> {
         let path = JsonPath::parse(text(path)?)?;
         Ok(Self { target: tree(target)?, path, variables: None, silent: true })
@@ -83,7 +84,7 @@ impl<'v> Call<'v> {
 
     fn exists(&self, functions: bool, interrupts: Interrupts<'_>) -> Result<Datum> {
         let mut query = self.query(functions, interrupts);
-        // A strict path is computed to its end, as it may fail there.
+        // A strict path is computed to its end, where it may still fail.
         let found = match self.path.lax {
             true => query.run(&mut Found::Any),
             false => {
@@ -98,7 +99,7 @@ impl<'v> Call<'v> {
         let mut found = Vec::new();
         let mut interrupts = || exec.environment.check_interrupts();
         let done = self.query(true, &mut interrupts).run(&mut Found::All(&mut found)).map(|_| ());
-        // What was found before an error that is passed over is given.
+        // Items found before a passed-over error are part of the result.
         execute::unless_passed_over(done)?;
         Ok(found)
     }

@@ -1,4 +1,4 @@
-//! Conditions: of filters, and those that are values.
+//! Computes conditions: in filters, and as values.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use super::{Found, Query, Result, Stop};
 use crate::error::SqlError;
 use crate::regexp::{Expression, Options, compile};
 
-/// The regular expression of `like_regex`.
+/// Compiles the regular expression of `like_regex`.
 pub(in super::super) fn pattern(
     pattern: &str,
     flags: RegexFlags,
@@ -25,7 +25,7 @@ pub(in super::super) fn pattern(
     compile(pattern, &options)
 }
 
-/// The values of conditions.
+/// The three values of conditions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Truth {
     False,
@@ -40,7 +40,7 @@ impl From<bool> for Truth {
 }
 
 impl<'q> Query<'q> {
-    /// A path that is a condition.
+    /// Computes a path that is a condition.
     pub(super) fn truth(&mut self, path: &'q [PathStep], value: &Arc<Jsonb>) -> Result<Truth> {
         match path {
             [step] => self.condition(step, value),
@@ -78,7 +78,7 @@ impl<'q> Query<'q> {
                 let is = if self.path.lax {
                     self.without_errors(|query| query.steps(path, value, &mut Found::Any))?
                 } else {
-                    // There must be no error anywhere.
+                    // The operand must cause no error anywhere.
                     let mut found = Vec::new();
                     let done = self.without_errors(|query| {
                         query.steps(path, value, &mut Found::All(&mut found))
@@ -124,7 +124,8 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// Whether `judge` is true for one of the operands; unknown where it is for one, in lax mode before a true one.
+    /// Decides whether `judge` is true for any operand. The result is unknown if `judge` is unknown
+    /// for one operand, unless in lax mode another operand is true.
     fn any_of<T>(
         &self,
         operands: impl Iterator<Item = T>,
@@ -147,13 +148,13 @@ impl<'q> Query<'q> {
         })
     }
 
-    /// Computes something whose errors are passed over; `None` when there was one.
+    /// Computes with errors passed over; `None` when there was one.
     fn without_errors<T>(
         &mut self,
         compute: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<Option<T>> {
         let raises = std::mem::replace(&mut self.raises, false);
-        // What an error leaves behind.
+        // The state that an error would leave changed.
         let (items, base, current) = (self.items, self.base.clone(), Arc::clone(&self.current));
         let (ignores, levels) = (self.ignores_structure, self.levels);
         let found = compute(self);
@@ -180,7 +181,7 @@ fn starts_with(whole: &Jsonb, initial: &Jsonb) -> Truth {
 fn compare(operator: PathOperator, left: &Jsonb, right: &Jsonb) -> Truth {
     let order = match (left, right) {
         (Jsonb::Null, Jsonb::Null) => Ordering::Equal,
-        // Nothing is equal to null, or in an order with it.
+        // Null equals nothing, and has no order.
         (Jsonb::Null, _) | (_, Jsonb::Null) => return (operator == PathOperator::NotEqual).into(),
         (Jsonb::Bool(left), Jsonb::Bool(right)) => left.cmp(right),
         (Jsonb::Number(left), Jsonb::Number(right)) => left.cmp(right),
