@@ -15,12 +15,12 @@ use crate::exec::value_bytes;
 use crate::functions::JsonAggregate;
 use crate::types::{ANY_ARRAY, element_of};
 
-/// Running state of one aggregate in one group.
+/// The running state of one aggregate in one group.
 #[derive(Clone, Debug)]
 pub(crate) enum Accumulator {
     Count(i64),
     SumInt(Option<i64>),
-    /// int8 sums stay in 128 bits as long as they fit, which is always for under 2^64 rows.
+    /// A sum of int8 stays in 128 bits as long as it fits, which holds for fewer than 2^64 rows.
     SumInt8 {
         sum: i128,
         count: i64,
@@ -47,7 +47,7 @@ pub(crate) enum Accumulator {
         count: i64,
         sums: Option<(Numeric, Numeric)>,
     },
-    /// The same of int2 and int4, whose squares fit 128 bits however many there are.
+    /// The same sums of int2 and int4, whose squares fit 128 bits for any number of rows.
     SpreadInt {
         spread: Spread,
         count: i64,
@@ -80,16 +80,16 @@ pub(crate) enum Accumulator {
     Array {
         element: TypeOid,
         values: Vec<Datum>,
-        /// What the values take besides their own size.
+        /// The bytes of the values beyond their own size.
         bytes: usize,
     },
-    /// With the types of the arguments.
+    /// A JSON aggregate, with the types of its arguments.
     Json(JsonAggregate, Vec<TypeOid>),
     OrderedSet(Box<OrderedRows>),
 }
 
 impl Accumulator {
-    /// The state before the first row, of an aggregate with arguments of these types.
+    /// Makes the state before the first row, for an aggregate with arguments of these types.
     pub(crate) fn new(kind: AggregateKind, arguments: &[TypeOid]) -> Self {
         use AggregateKind as K;
         let argument = arguments.first().copied().unwrap_or(TypeOid::INT8);
@@ -105,7 +105,7 @@ impl Accumulator {
                 }
             }
             K::AverageFloat => Self::SumFloat { sum: 0.0, count: 0, kind },
-            // A sum of nothing but -0 is -0, an average is not.
+            // A sum of nothing but -0 is -0; an average of nothing but -0 is 0.
             K::SumFloat4 | K::SumFloat8 => Self::SumFloat { sum: -0.0, count: 0, kind },
             K::SumInterval | K::AverageInterval => {
                 Self::SumInterval { sum: None, count: 0, average: kind == K::AverageInterval }
@@ -134,17 +134,18 @@ impl Accumulator {
         }
     }
 
-    /// What takes rows in an order, if this is an aggregate WITHIN GROUP.
+    /// Returns the receiver of sorted rows, if this is an aggregate WITHIN GROUP.
     pub(crate) fn ordered_rows(&mut self) -> Option<&mut OrderedRows> {
         if let Self::OrderedSet(rows) = self { Some(rows) } else { None }
     }
 
-    /// Whether what it holds grows with the rows it takes, so that no budget but the statement's limits it.
+    /// Decides whether the state grows with the rows it takes, so that only the statement's memory
+    /// limit bounds the state.
     pub(crate) fn grows(&self) -> bool {
         matches!(self, Self::Strings(_) | Self::Bytes(_) | Self::Array { .. } | Self::Json(..))
     }
 
-    /// Bytes it holds beyond its own size, roughly.
+    /// Returns the approximate bytes that the state holds beyond its own size.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Strings(Some(text)) => text.len(),
@@ -157,7 +158,7 @@ impl Accumulator {
         }
     }
 
-    /// Whether [`Accumulator::remove`] gives exactly the state that there would be without a row.
+    /// Decides whether [`Accumulator::remove`] gives exactly the state without the removed row.
     pub(crate) fn is_reversible(&self) -> bool {
         matches!(
             self,
@@ -165,7 +166,8 @@ impl Accumulator {
         )
     }
 
-    /// Takes out a row that [`Accumulator::add`] has taken in and that is not the last one; its first argument is not NULL.
+    /// Takes out a row that [`Accumulator::add`] has taken in. The row must not be the last one
+    /// left, and its first argument must not be NULL.
     pub(crate) fn remove(&mut self, arguments: &[Datum]) -> Result<()> {
         let wrong = || SqlError::internal("an aggregate was given values of other types");
         let value = match arguments.first() {
@@ -196,7 +198,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Takes a row's arguments; for `count(*)` there are none.
+    /// Takes a row's arguments. `count(*)` has none.
     pub(crate) fn add(&mut self, arguments: &[Datum], exec: &ExecContext<'_>) -> Result<()> {
         let first = arguments.first().unwrap_or(&Datum::Bool(true));
         if let Self::Json(state, types) = self {
@@ -359,7 +361,8 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Takes in what another state of the same aggregate has taken: as if its rows had come after those of this one.
+    /// Adds another state of the same aggregate, as if that state's rows had come after the rows of
+    /// this state.
     pub(crate) fn add_state(&mut self, other: Self) -> Result<()> {
         let wrong = || SqlError::internal("an aggregate whose states cannot be put together");
         match (self, other) {
@@ -410,7 +413,7 @@ impl Accumulator {
                     Some(own) => own || other,
                 });
             }
-            // No row of the other counted.
+            // No row of the other state counted.
             (Self::SumInt(_), Self::SumInt(None))
             | (Self::SumNumeric { .. }, Self::SumNumeric { sum: None, .. })
             | (Self::Bits { .. }, Self::Bits { value: None, .. })
@@ -420,7 +423,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// The result.
+    /// Returns the aggregate's result.
     pub(crate) fn finish(self) -> Result<Datum> {
         Ok(match self {
             Self::Count(count) => Datum::Int8(count),
@@ -473,7 +476,8 @@ impl Accumulator {
     }
 }
 
-/// 42804 for two arrays that cannot be compared. Only a column of arrays of no type, as those of statistics, can have such.
+/// Returns error 42804 for two arrays that cannot be compared. Only a column of type `anyarray`, as
+/// in the statistics tables, can have such arrays.
 fn refuse_other_elements(ty: TypeOid, one: &Datum, other: &Datum) -> Result<()> {
     match (one, other) {
         (Datum::Array(one, _), Datum::Array(other, _)) if ty == ANY_ARRAY && one != other => {
@@ -484,8 +488,9 @@ fn refuse_other_elements(ty: TypeOid, one: &Datum, other: &Datum) -> Result<()> 
     }
 }
 
-/// Whether a value takes the place of the least or the greatest so far. As in PostgreSQL the last of those that are equal is shown
-/// where they do not look the same (numeric 1.0 and 1.00), but of `char(n)` the first.
+/// Decides whether a value replaces the least or greatest value so far.
+/// Of equal values that look different (numeric 1.0 and 1.00), the result is the last one, as in
+/// PostgreSQL. For `char(n)` it is the first one.
 fn is_better(ty: TypeOid, new: &Datum, best: &Datum, greatest: bool) -> bool {
     match compare(ty, new, best) {
         Ordering::Equal => !matches!(new, Datum::Text(_)),
@@ -510,7 +515,7 @@ fn float(value: &Datum) -> Option<f64> {
     }
 }
 
-/// Two integers of one width, bit by bit.
+/// Combines two integers of one width bit by bit.
 fn combined(kind: AggregateKind, a: &Datum, b: &Datum) -> Option<Datum> {
     macro_rules! bits {
         ($a:expr, $b:expr) => {

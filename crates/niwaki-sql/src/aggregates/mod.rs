@@ -1,4 +1,4 @@
-//! Aggregate functions: their signatures, and the running state of each.
+//! The signatures of aggregate functions.
 
 mod accumulator;
 mod ordered_set;
@@ -13,12 +13,12 @@ pub(crate) use accumulator::Accumulator;
 pub(crate) use ordered_set::OrderedSet;
 pub(crate) use regression::Regression;
 
-/// What is computed.
+/// The computation of an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AggregateKind {
     CountRows,
     Count,
-    /// Sum of integers that fits int8: of int2 and int4.
+    /// The sum of int2 or int4 values, which fits int8.
     SumInt,
     SumNumeric,
     SumFloat4,
@@ -27,11 +27,11 @@ pub(crate) enum AggregateKind {
     AverageNumeric,
     AverageFloat,
     AverageInterval,
-    /// Variance or standard deviation of exact numbers.
+    /// The variance or standard deviation of exact numbers.
     SpreadNumeric(Spread),
-    /// The same of floats.
+    /// The variance or standard deviation of floats.
     SpreadFloat(Spread),
-    /// How two floats of each row depend on each other.
+    /// A statistic of how the two floats of each row depend on each other.
     Regression(Regression),
     Min,
     Max,
@@ -43,21 +43,21 @@ pub(crate) enum AggregateKind {
     StringAgg,
     BytesAgg,
     ArrayAgg,
-    /// `json_agg`, or `jsonb_agg` if it is binary; with `object` the aggregate of pairs.
+    /// `json_agg`, or `jsonb_agg` if `binary`. With `object` it is the aggregate of pairs.
     Json {
         binary: bool,
         object: bool,
     },
-    /// With WITHIN GROUP.
+    /// An aggregate WITHIN GROUP.
     OrderedSet(OrderedSet),
 }
 
-/// Whether a function of this name is an aggregate.
+/// Decides whether a function of this name is an aggregate.
 pub(crate) fn is_aggregate(name: &str) -> bool {
     !aggregates_named(name).is_empty()
 }
 
-/// All aggregates of this name.
+/// Returns all aggregates of this name.
 pub(crate) fn aggregates_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
     MAP.get_or_init(|| index(&[AGGREGATES])).get(name).map_or(&[], Vec::as_slice)

@@ -1,11 +1,13 @@
-//! Aggregates over the rows of a group in an order: `percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`.
+//! Ordered-set aggregates: `percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`.
 //!
-//! The rows come sorted, and how many they are is known before the first (`exec/ordered_input.rs`), so none is kept but those that are
-//! asked for.
+//! The rows come sorted, and their number is known before the first row (`exec/ordered_input.rs`).
+//! So the state keeps only the rows that the result needs.
 //!
 //! ```text
-//!   1   3   3   7   9        five rows      percentile_disc(0.5): row 2 (from 0)     percentile_cont(0.3): between rows 1 and 2
-//!         ▲ 4                               rank(4): three before it, so the fourth; dense_rank(4): two values before it, so the third
+//!   1   3   3   7   9        five rows      percentile_disc(0.5): row 2 (from 0)
+//!             ▲ 4                           percentile_cont(0.3): between rows 1 and 2
+//!                                           rank(4): three rows before it, so the fourth
+//!                                           dense_rank(4): two values before it, so the third
 //! ```
 
 use std::sync::Arc;
@@ -14,16 +16,16 @@ use niwaki_types::{Array, Datum, TypeOid, compare, write_float8};
 
 use crate::error::{Result, SqlError};
 
-/// What is asked of the rows.
+/// The computation of an ordered-set aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OrderedSet {
-    /// The first value that so many of the rows, as a fraction, do not come after.
+    /// The first value whose position reaches the fraction of the rows.
     PercentileDisc,
-    /// The value at a fraction of the way, between two rows too.
+    /// The value at a fraction of the way, interpolated between two rows.
     PercentileCont,
     /// The most frequent value.
     Mode,
-    /// Where a row would stand that is not there.
+    /// The rank of a hypothetical row.
     Rank,
     DenseRank,
     PercentRank,
@@ -31,7 +33,8 @@ pub(crate) enum OrderedSet {
 }
 
 impl OrderedSet {
-    /// The aggregate of this name that is about a row which is not there. As functions over windows they are about rows that are.
+    /// Returns the hypothetical-set aggregate of this name. The window functions of the same names
+    /// rank existing rows.
     pub(crate) fn hypothetical(name: &str) -> Option<Self> {
         Some(match name {
             "rank" => Self::Rank,
@@ -42,7 +45,7 @@ impl OrderedSet {
         })
     }
 
-    /// What such an aggregate gives.
+    /// Returns the result type of a hypothetical-set aggregate.
     pub(crate) fn result_of_hypothetical(self) -> TypeOid {
         if matches!(self, Self::PercentRank | Self::CumeDist) {
             TypeOid::FLOAT8
@@ -51,13 +54,13 @@ impl OrderedSet {
         }
     }
 
-    /// Whether it is about a row that is not there.
+    /// Decides whether the aggregate ranks a hypothetical row.
     pub(crate) fn is_hypothetical(self) -> bool {
         matches!(self, Self::Rank | Self::DenseRank | Self::PercentRank | Self::CumeDist)
     }
 }
 
-/// The running state of one in one group.
+/// The running state of one ordered-set aggregate in one group.
 #[derive(Clone, Debug)]
 pub(crate) enum OrderedRows {
     Percentiles(Percentiles),
@@ -66,7 +69,7 @@ pub(crate) enum OrderedRows {
 }
 
 impl OrderedRows {
-    /// Before the first row; `ty` is the type of the value that the rows are ordered by first.
+    /// Makes the state before the first row. `ty` is the type of the first sort key.
     pub(super) fn new(kind: OrderedSet, ty: TypeOid) -> Self {
         match kind {
             OrderedSet::PercentileDisc | OrderedSet::PercentileCont => {
@@ -92,11 +95,14 @@ impl OrderedRows {
         }
     }
 
-    /// So many rows will come; where none will, this is called if the arguments are known. `direct` are those before WITHIN GROUP, and `key`,
-    /// if they are a row that is not there, is what it would be ordered by.
+    /// Begins a group of `rows` rows. For a group without rows, this is called only if the
+    /// arguments are known.
+    ///
+    /// `direct` are the arguments before WITHIN GROUP. For a hypothetical row, `key` is the encoded
+    /// sort key of that row.
     ///
     /// # Errors
-    /// 22003 for a fraction that is none.
+    /// 22003 for a fraction that is not between 0 and 1.
     pub(crate) fn begin(&mut self, rows: u64, direct: &[Datum], key: &[u8]) -> Result<()> {
         match self {
             Self::Percentiles(percentiles) => percentiles.begin(rows, direct.first())?,
@@ -109,7 +115,7 @@ impl OrderedRows {
         Ok(())
     }
 
-    /// Takes the next row: what it is ordered by, and the same as bytes.
+    /// Takes the next row: its sort values, and their encoded key.
     pub(crate) fn take(&mut self, values: &[Datum], key: &[u8]) {
         match (self, values.first()) {
             (Self::Percentiles(percentiles), Some(value)) => percentiles.take(value),
@@ -131,7 +137,7 @@ impl OrderedRows {
 /// Values at fractions of the way through the rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Percentiles {
-    /// Between two rows, where the fraction lies between them.
+    /// Set if a fraction between two rows gives an interpolated value.
     continuous: bool,
     ty: TypeOid,
     taken: u64,
@@ -140,14 +146,15 @@ pub(crate) struct Percentiles {
 
 #[derive(Clone, Debug)]
 enum Asked {
-    /// NULL, or there is no row.
+    /// The fraction is NULL, or there is no row.
     Nothing,
     One(Fraction),
-    /// Several at once, in the form in which they were asked for; some may be NULL.
+    /// Several fractions, with the array that gave them; some may be NULL.
     Many(Arc<Array>, Vec<Option<Fraction>>),
 }
 
-/// Two rows, counted from 0, which may be one, their values, and how far from the first to the second it is.
+/// Two rows, counted from 0, with their values and the fraction's distance from the first to the
+/// second row. Both rows may be the same.
 #[derive(Clone, Debug)]
 struct Fraction {
     rows: [u64; 2],
@@ -165,7 +172,7 @@ impl Fraction {
     fn of(fraction: f64, rows: u64, continuous: bool) -> Result<Self> {
         if !(0.0..=1.0).contains(&fraction) {
             let mut shown = Vec::new();
-            // Six significant digits, as C's %g has them.
+            // C's %g also shows six significant digits.
             write_float8(fraction, 6 - 15, &mut shown);
             let shown = String::from_utf8_lossy(&shown);
             let message = format!("percentile value {shown} is not between 0 and 1");
@@ -250,7 +257,7 @@ impl Percentiles {
     }
 }
 
-/// The value with the most rows; of several the first.
+/// The most frequent value; of several such values, the first.
 #[derive(Clone, Debug)]
 pub(crate) struct Mode {
     ty: TypeOid,
@@ -276,17 +283,17 @@ impl Mode {
     }
 }
 
-/// Where a row would stand.
+/// The rank of a hypothetical row.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     kind: OrderedSet,
     rows: u64,
-    /// What it would be ordered by.
+    /// The encoded sort key of the hypothetical row.
     own: Vec<u8>,
-    /// What the last row before it is ordered by.
+    /// The sort key of the last row before the hypothetical row.
     last: Option<Vec<u8>>,
     before: u64,
-    /// How many different ones.
+    /// The number of different keys before the hypothetical row.
     values_before: u64,
     beside: u64,
 }

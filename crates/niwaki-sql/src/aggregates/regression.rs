@@ -1,12 +1,12 @@
-//! Sums of floats and of their squares and products, kept so that large numbers lose no digits.
+//! Sums of floats, and of their squares and products, kept so that large numbers lose no digits.
 //!
-//! The sums are of differences from the mean so far (Youngs and Cramer 1971), as PostgreSQL keeps them.
+//! The state sums differences from the mean so far (Youngs and Cramer 1971), as PostgreSQL does.
 
 use niwaki_types::{Datum, Spread};
 
 use crate::error::{Result, SqlError};
 
-/// What is asked of pairs of floats (y, x).
+/// The statistic of pairs of floats (y, x).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Regression {
     Count,
@@ -28,7 +28,7 @@ fn overflow() -> SqlError {
     SqlError::new("22003", "value out of range: overflow")
 }
 
-/// Count, sum, and sum of the squared differences from the mean.
+/// The count, the sum, and the sum of the squared differences from the mean.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Squares {
     count: f64,
@@ -60,7 +60,7 @@ impl Squares {
         Ok(())
     }
 
-    /// The result; NULL where there are too few values.
+    /// Returns the result; NULL if there are too few values.
     pub(crate) fn finish(&self, spread: Spread) -> Datum {
         let freedom = if spread.is_of_sample() { self.count - 1.0 } else { self.count };
         if freedom <= 0.0 {
@@ -71,7 +71,8 @@ impl Squares {
     }
 }
 
-/// The same of two values at once, with the sum of the products of their differences.
+/// The sums of [`Squares`] for two values at once, with the sum of the products of their
+/// differences.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pairs {
     count: f64,
@@ -107,7 +108,7 @@ impl Pairs {
         self.squares_x += distance_x * distance_x * scale;
         self.squares_y += distance_y * distance_y * scale;
         self.products += distance_x * distance_y * scale;
-        // Infinite sums are an overflow, unless infinite values are their reason.
+        // Infinite sums are an overflow, unless the input had infinite values.
         let given_x = before.sum_x.is_infinite() || x.is_infinite();
         let given_y = before.sum_y.is_infinite() || y.is_infinite();
         let lost_x = self.sum_x.is_infinite() || self.squares_x.is_infinite();
@@ -124,7 +125,7 @@ impl Pairs {
         Ok(())
     }
 
-    /// The result; NULL where there are too few pairs, or no regression line.
+    /// Returns the result; NULL if there are too few pairs, or no regression line.
     pub(crate) fn finish(&self, regression: Regression) -> Datum {
         let least = match regression {
             Regression::Count => 0.0,
@@ -149,7 +150,7 @@ impl Pairs {
             Regression::Correlation => {
                 of_line(self.products / (self.squares_x * self.squares_y).sqrt())
             }
-            // A level line explains everything.
+            // A horizontal line explains everything.
             Regression::Determination if self.squares_y == 0.0 => of_line(1.0),
             Regression::Determination => {
                 of_line((self.products * self.products) / (self.squares_x * self.squares_y))

@@ -1,4 +1,4 @@
-//! Grouping and aggregates.
+//! Groups rows by hashing their keys, and computes the aggregates of each group.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
 
-/// A step that makes one row per group.
+/// The step that makes one row per group.
 pub(super) struct Aggregate {
     plan: Arc<PlanNode>,
-    /// The groups that are in memory.
+    /// The groups in memory.
     groups: Option<Groups>,
-    /// The group whose row is next.
+    /// The number of the group whose row the step returns next.
     next: u32,
-    /// Rows of groups that there was no room for.
+    /// Partitions of rows whose groups found no room in memory.
     pending: Vec<Partition>,
     space: SpaceUse,
 }
@@ -29,7 +29,7 @@ impl Aggregate {
         Self { plan, groups: None, next: 0, pending: Vec::new(), space: SpaceUse::default() }
     }
 
-    /// Takes the input.
+    /// Reads the whole input into groups.
     fn run(&mut self, rt: &mut Runtime<'_, '_>) -> Result<Groups> {
         let PlanNode::Aggregate { input, input_width, groups: exprs, calls, sets, workers, .. } =
             &*self.plan
@@ -46,7 +46,7 @@ impl Aggregate {
             if let Some(measures) = &mut rt.state.measures {
                 measures.add_threads(&self.plan, launched);
             }
-            // What is left: all, without other threads.
+            // Reads the input that the parallel workers left, in this thread alone.
             groups.take_batches(grouping, &mut *step, rt)?;
             return Ok(groups);
         }
@@ -60,7 +60,7 @@ impl Aggregate {
         Ok(groups)
     }
 
-    /// Takes the rows of a partition.
+    /// Reads the rows of a partition into new groups.
     fn run_again(&mut self, part: Partition, rt: &mut Runtime<'_, '_>) -> Result<Groups> {
         let PlanNode::Aggregate { groups: exprs, calls, sets, .. } = &*self.plan else {
             return Err(SqlError::internal("an aggregate of another plan"));
@@ -107,7 +107,7 @@ impl Step for Aggregate {
                 return Ok(true);
             }
             let Some(part) = self.pending.pop() else { return Ok(false) };
-            // These groups are done, and so is what they took.
+            // The groups before are done: the statement gives back their memory.
             rt.state.memory = rt.state.memory.saturating_sub(groups.charged());
             self.groups = None;
             let groups = self.run_again(part, rt)?;

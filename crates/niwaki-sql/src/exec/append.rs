@@ -1,4 +1,4 @@
-//! The rows of a table's partitions, one partition after the other.
+//! Reads the rows of a table's partitions, one partition after the other.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::{AppendMember, AppendPlan, PlanNode, is_early, possible_leaves};
 
-/// Scans of partitions.
+/// The step that scans partitions one after the other.
 pub(super) struct Append {
     plan: Arc<PlanNode>,
     demand: Demand,
     begun: bool,
-    /// The leaves that may have rows, once the values of conditions are known.
+    /// The leaves that may have rows, once the conditions' values are known.
     possible: Option<Vec<bool>>,
     next: usize,
     step: Option<Running>,
@@ -27,7 +27,8 @@ impl Append {
     }
 }
 
-/// The leaves that conditions admit now; `row` has what the scans read of the rows around them.
+/// Returns the leaves that the conditions admit now, or `None` if conditions prune none.
+/// `row` has the values of surrounding rows that the scans read.
 pub(super) fn admitted(
     plan: &AppendPlan,
     row: &[Datum],
@@ -38,7 +39,7 @@ pub(super) fn admitted(
     }
     let width = plan.relation.columns.len();
     let slot_of = |column: usize| (column < width).then_some(plan.start + column);
-    // A value that cannot be computed, or takes long, is met again by the scans, if there are rows.
+    // The scans meet an expression that fails or takes long again, if there are rows.
     let _asking = work::asking(Some(work::ahead()));
     let mut value = |expr: &crate::expr::Expr| match is_early(expr, plan) {
         true => expr.eval(row, rt).ok(),
@@ -47,7 +48,8 @@ pub(super) fn admitted(
     Some(possible_leaves(&plan.relation, &slot_of, &plan.prune, &mut value))
 }
 
-/// Puts the values of a partition's row where the table's columns stand; false if it is not one that is asked for.
+/// Copies the values of a partition's row into the slots of the table's columns.
+/// Returns false if the row does not satisfy the member's filter.
 pub(super) fn is_of_table(
     member: &AppendMember,
     row: &mut [Datum],

@@ -1,5 +1,5 @@
-//! INSERT … ON CONFLICT, row by row: the store inserts the row or locks the one in its way, which is
-//! updated here.
+//! INSERT … ON CONFLICT, row by row. The store inserts the row, or locks the conflicting row, which
+//! this module then updates.
 
 use niwaki_catalog::{ConstraintTime, Oid, Relation, TriggerEvent};
 use niwaki_storage::Tid;
@@ -14,8 +14,9 @@ use crate::expr::Runtime;
 use crate::plan::{ConflictPlan, ConflictUpdate, ModifyPlan};
 use crate::store::{InsertOutcome, JudgedRow, RowOutcome};
 
-/// Inserts the row in `new`, or does what ON CONFLICT says; false when nothing was inserted or changed.
-/// Afterwards the target's slots hold the row that is there now, if something is returned.
+/// Inserts the row in `new`, or does what ON CONFLICT says.
+/// Returns false when the statement inserted or changed nothing.
+/// Afterwards the target's slots hold the current row, if the statement returns something.
 pub(super) fn upsert(
     modify: &ModifyPlan,
     conflict: &ConflictPlan,
@@ -48,7 +49,7 @@ pub(super) fn upsert(
     }
 }
 
-/// 21000 for a row that the statement itself has made or changed.
+/// Makes error 21000 for a row that the statement itself has made or changed.
 pub(super) fn second_time() -> SqlError {
     SqlError::new("21000", "ON CONFLICT DO UPDATE command cannot affect row a second time")
         .with_hint(
@@ -57,8 +58,8 @@ pub(super) fn second_time() -> SqlError {
         )
 }
 
-/// Puts the row that is in the way into the target's slots, as one of table `oid` at `tid`, and behind it the one that could not be
-/// inserted.
+/// Puts the conflicting row into the target's slots, as a row of table `oid` at `tid`.
+/// Puts the row that could not be inserted into the slots of `excluded`.
 pub(super) fn show_locked(
     modify: &ModifyPlan,
     action: &ConflictUpdate,
@@ -77,7 +78,8 @@ pub(super) fn show_locked(
     }
 }
 
-/// Computes what takes the place of the row in the target's slots; false where the condition does not hold.
+/// Computes the new version of the row in the target's slots; returns false if the condition does
+/// not hold.
 pub(super) fn new_version(
     modify: &ModifyPlan,
     action: &ConflictUpdate,
@@ -129,7 +131,7 @@ fn update(
     }
 }
 
-/// Why a row that is locked could not be updated.
+/// Makes the error for a locked row that could not be updated.
 pub(super) fn not_updated(outcome: &RowOutcome, rt: &Runtime<'_, '_>) -> SqlError {
     match outcome {
         RowOutcome::SelfModified if rt.state.nested_changes => changed_inside(true),
@@ -137,14 +139,15 @@ pub(super) fn not_updated(outcome: &RowOutcome, rt: &Runtime<'_, '_>) -> SqlErro
     }
 }
 
-/// 0A000 for a row whose new version is none of its partition.
+/// Makes error 0A000 for a row whose new version belongs to another partition.
 pub(super) fn elsewhere() -> SqlError {
     SqlError::new("0A000", "invalid ON UPDATE specification").with_detail(
         "The result tuple would appear in a different partition than the original tuple.",
     )
 }
 
-/// Whether two rows have a key must be known at once.
+/// Refuses deferrable arbiter constraints: ON CONFLICT needs to know at once whether two rows have
+/// the same key.
 pub(super) fn refuse_deferrable(
     relation: &Relation,
     arbiters: &[usize],

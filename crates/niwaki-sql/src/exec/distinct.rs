@@ -1,4 +1,4 @@
-//! Rows that differ: DISTINCT and the operations on sets.
+//! DISTINCT, and the set operations.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn other_plan() -> SqlError {
     SqlError::internal("a step of another plan")
 }
 
-/// The first row of each value.
+/// The step that returns the first row of each distinct value.
 pub(super) struct Distinct {
     plan: Arc<PlanNode>,
     input: Option<Running>,
@@ -56,30 +56,30 @@ impl Step for Distinct {
     }
 }
 
-/// How often each row is on the left and on the right.
+/// The number of equal rows on the left and on the right, for each distinct row.
 #[derive(Default)]
 struct Counts {
     rows: KeyTable,
     counts: Vec<(u64, u64)>,
 }
 
-/// UNION, INTERSECT and EXCEPT.
+/// The step of UNION, INTERSECT and EXCEPT.
 pub(super) struct SetOperation {
     plan: Arc<PlanNode>,
-    /// UNION reads its sides one after the other; the next is taken from the end.
+    /// The sides of UNION, read one after the other from the end of the vector.
     sides: Vec<Running>,
     unique: UniqueRows,
     key: Vec<u8>,
     counts: Counts,
-    /// The row of the table that is next, and how often it was given.
+    /// The number of the table's next row, and how often the step has returned that row.
     place: (u32, u64),
-    /// What there was no room for: partitions of the left and of the right side.
+    /// Pairs of partitions, left and right, with the rows that found no room in memory.
     pending: Vec<(Partition, Partition)>,
     begun: bool,
     space: SpaceUse,
 }
 
-/// Where the rows of one side of a set operation come from.
+/// The source of the rows of one side of a set operation.
 enum Side {
     Step(Running),
     Run(RunReader<KeyedRows>),
@@ -120,8 +120,8 @@ impl SetOperation {
         }
     }
 
-    /// Counts the rows of both sides. Those of the left that there is no room for, and those of the right that may be equal
-    /// to one of them, are divided into partitions.
+    /// Counts the rows of both sides. Left rows that find no room in memory go to partitions.
+    /// Right rows that may equal one of those left rows go to partitions too.
     fn count(
         &mut self,
         (mut left, mut right): (Side, Side),
@@ -202,7 +202,7 @@ impl SetOperation {
         Ok(())
     }
 
-    /// The next row of the table, as often as the operation wants it.
+    /// Returns the table's next row, as often as the operation wants that row.
     fn counted(&mut self, kind: SetKind, all: bool, row: &mut Vec<Datum>) -> Result<bool> {
         while let Some((left, right)) = self.counts.counts.get(self.place.0 as usize).copied() {
             let times = match (kind, all) {

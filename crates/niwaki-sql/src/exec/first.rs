@@ -1,4 +1,4 @@
-//! DISTINCT ON: the first of rows that are equal in some of their values, which come one after the other.
+//! DISTINCT ON: keeps the first row of each run of adjacent rows with equal keys.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
 
-/// Gives the first row of each run of equal keys, NULLs equal to each other.
+/// The step that returns the first row of each run of equal keys; NULLs count as equal.
 pub(super) struct First {
     plan: Arc<PlanNode>,
     input: Option<Running>,
-    /// The keys of the row that was given last, and those of the row at hand.
+    /// The keys of the last returned row, and the keys of the row at hand.
     last: Option<Vec<u8>>,
     key: Vec<u8>,
 }

@@ -1,5 +1,6 @@
-//! Calls of users' functions that do not stand in the place of their calls: their statements are run one after the other, each with a
-//! state of its own, over the arguments as parameters.
+//! Calls of SQL functions that are not inlined.
+//! The statements of a function run one after the other, each with a state of its own, with the
+//! arguments as parameters.
 
 use std::sync::Arc;
 
@@ -13,18 +14,18 @@ use crate::expr::{Expr, Runtime, State, UserFunction};
 use crate::plan::{BodyStatement, FunctionBody, ResultShape};
 use crate::types::format_oid;
 
-/// Calls of users' functions around what runs.
+/// The nesting depth of calls of users' functions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Calls {
-    /// How many there are.
+    /// The number of surrounding calls.
     depth: u32,
 }
 
-/// Calls inside of one another, however little stack each takes: each may hold a snapshot, of which
-/// a database has some thousands for all sessions.
+/// The most calls inside one another, even if each takes little stack.
+/// Each call may hold a snapshot, and a database has a few thousand snapshots for all sessions.
 const DEPTH_MAX: u32 = 1_000;
 
-/// What to do about a function that calls itself for ever.
+/// The error hint for a function that calls itself without end.
 const HINT: &str = "A function calls itself too often, directly or through others.";
 
 impl Calls {
@@ -36,7 +37,7 @@ impl Calls {
     }
 }
 
-/// The value of a call.
+/// Returns the value of a call.
 pub(crate) fn call(
     function: &UserFunction,
     arguments: &[Expr],
@@ -55,7 +56,8 @@ pub(crate) fn call(
     Ok(value)
 }
 
-/// The arguments of a call; `None` where one is NULL, and the function is not called for that.
+/// Evaluates the arguments of a call. Returns `None` if an argument is NULL and the function is
+/// strict.
 fn argument_values(
     function: &UserFunction,
     arguments: &[Expr],
@@ -70,7 +72,7 @@ fn argument_values(
     Ok((!skipped).then_some(values))
 }
 
-/// What a call gives for the values of a row.
+/// Converts the values of a row into the value of a call.
 fn value_of(body: &FunctionBody, given: &[Datum]) -> Datum {
     match given {
         [one] if body.whole || matches!(body.shape, ResultShape::Value(_)) => one.clone(),
@@ -78,7 +80,7 @@ fn value_of(body: &FunctionBody, given: &[Datum]) -> Datum {
     }
 }
 
-/// The values of a set that a function gives in a target list.
+/// Returns the values of a set-returning function in a target list.
 pub(crate) fn set_values(
     function: &UserFunction,
     arguments: &[Expr],
@@ -102,7 +104,8 @@ pub(crate) fn set_values(
     Ok(found)
 }
 
-/// The rows that a function gives in FROM: of so many columns, or of one that is its value.
+/// Returns the rows of a function in FROM: rows of `width` columns, or of the one column that is
+/// the function's value.
 pub(crate) fn set_rows(
     function: &UserFunction,
     arguments: &[Expr],
@@ -137,7 +140,8 @@ pub(crate) fn set_rows(
     Ok(found.finish()?.read())
 }
 
-/// 42804 for a row that has not the columns that the function says its rows have: of a `record` only the row itself knows.
+/// Returns error 42804 for a row whose columns differ from the function's declared columns.
+/// The check is made at run time because only a `record` value itself knows its columns.
 fn check_row(shape: &ResultShape, row: &Record, types: &UserTypes) -> Result<()> {
     let ResultShape::Row { kind: TypeOid::RECORD, fields, .. } = shape else { return Ok(()) };
     let wrong = |detail: String| {
@@ -185,7 +189,9 @@ fn body_of(function: &UserFunction, rt: &Runtime<'_, '_>) -> Result<Arc<Function
     })
 }
 
-/// Runs the statements of a function. `each` is given the result's values for the rows of the last one, until it says that it wants no more.
+/// Runs the statements of a function.
+/// Calls `each` with the result's values for each row of the last statement, until `each` returns
+/// false.
 fn run(
     body: &FunctionBody,
     arguments: &[Datum],
@@ -256,14 +262,14 @@ fn statement_rows(
         if !wanted {
             continue;
         }
-        // Values that rows are only sorted by stand behind the columns.
+        // Values that serve only as sort keys stand behind the columns.
         let columns = row.get(..statement.width).unwrap_or(&row).to_vec();
         values.clear();
         for expr in &body.result {
             values.push(expr.eval(&columns, rt)?);
         }
         wanted = each(&values)?;
-        // A query without effects is not asked for what nobody wants.
+        // A query without effects stops as soon as the caller wants no more rows.
         if !wanted && !statement.changes {
             break;
         }

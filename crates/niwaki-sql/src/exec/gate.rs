@@ -1,4 +1,4 @@
-//! A condition that reads nothing of the rows.
+//! Evaluates a condition that reads nothing of the rows, once for all of them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
 
-/// Lets all rows of its input through, or none.
+/// The step that lets all rows of its input through, or none.
 pub(super) struct Gate {
     plan: Arc<PlanNode>,
     demand: Demand,

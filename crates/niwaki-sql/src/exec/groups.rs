@@ -1,9 +1,12 @@
-//! Groups and the states of their aggregates, which stand side by side, one for each group, and take rows one by one or
-//! many at once.
+//! The groups of an aggregation, with the states of their aggregates.
 //!
-//! When the memory for groups is used up, rows of groups that are there still find them; all others are divided into partitions
-//! (`spill.rs`), with their keys and the arguments of the calls, which are evaluated once. What a call wants in an order, or
-//! without repetition, goes to a sort, behind the number of its group.
+//! The states of a call stand side by side, one for each group. They take rows one by one or in
+//! batches.
+//!
+//! When the memory for groups is used up, rows of known groups still find their groups. All other
+//! rows go to partitions (`spill.rs`), with their keys and the arguments of the calls, which are
+//! evaluated once. If a call wants its rows in an order or without repetition, its arguments go to
+//! a sort, behind the number of their group.
 
 mod key_of;
 mod written;
@@ -27,8 +30,8 @@ use crate::expr::{Batch, Expr, Rows, Runtime, Values, is_true};
 use crate::plan::AggregateCall;
 use crate::query::GroupingSets;
 
-/// Whether the order in which the parts of these expressions are evaluated makes no difference, and the groups have keys
-/// that bytes tell apart.
+/// Decides whether the aggregation may run in batches. The evaluation order of the expressions'
+/// parts must not matter, and bytes must distinguish the groups' keys.
 pub(super) fn run_in_batches(keys: &[Expr], calls: &[AggregateCall]) -> bool {
     let parts = |call: &AggregateCall| {
         let mut parts = call.arguments.iter().chain(&call.filter);
@@ -37,7 +40,7 @@ pub(super) fn run_in_batches(keys: &[Expr], calls: &[AggregateCall]) -> bool {
     keys.iter().all(|key| has_key(key.ty) && key.may_run_ahead()) && calls.iter().all(parts)
 }
 
-/// Types whose values are equal where their index keys are.
+/// Decides whether equal values of a type have equal index keys.
 fn has_key(oid: TypeOid) -> bool {
     matches!(
         oid,
@@ -59,7 +62,7 @@ fn has_key(oid: TypeOid) -> bool {
     )
 }
 
-/// What is grouped and computed.
+/// The group expressions, aggregate calls and grouping sets of an aggregation.
 #[derive(Clone, Copy)]
 pub(super) struct Grouping<'p> {
     pub(super) exprs: &'p [Expr],
@@ -71,30 +74,31 @@ pub(super) struct Grouping<'p> {
 pub(super) struct Groups {
     pub(super) keys: KeyTable,
     pub(super) states: Vec<States>,
-    /// For each call that wants its rows in an order.
+    /// The sort of each call that wants its rows in an order.
     pub(super) inputs: Vec<Option<OrderedInput>>,
-    /// Where rows go whose groups there is no room for.
+    /// The partitions for rows whose groups find no room in memory.
     later: Option<Partitions>,
-    /// How often the rows that come in have been divided.
+    /// The number of times that the incoming rows were divided into partitions.
     level: u32,
     partitions: usize,
-    /// Bytes for keys and states.
+    /// The most bytes for keys and states.
     budget: usize,
-    /// The budget of each of several threads that take rows together, and what they end by when it is used up.
+    /// The budget of each thread while several threads take rows together, and the division that a
+    /// thread stops when its budget is used up.
     together: Option<(usize, Arc<Division>)>,
-    /// What the states hold beyond their own size.
+    /// The memory that the states hold beyond their own size.
     grown: Growth,
-    /// The key of the row at hand, and a row to be written.
+    /// The key of the row at hand, and a buffer for a row to be written.
     key: Vec<u8>,
     row: Vec<u8>,
 }
 
-/// Stands for the group of a row that was written.
+/// The group number of a row that went to a partition.
 const NO_GROUP: u32 = u32::MAX;
 
 impl Groups {
-    /// No groups yet but those that are there without any row. `batches`: rows come in batches; `level`: how often they
-    /// have been divided before.
+    /// Makes the groups that exist without any row.
+    /// `batches`: rows come in batches. `level`: how often the rows have been divided before.
     pub(super) fn new(
         grouping: Grouping<'_>,
         batches: bool,
@@ -122,7 +126,7 @@ impl Groups {
             key: Vec::new(),
             row: Vec::new(),
         };
-        // They have room always, so no row of theirs is ever written.
+        // These groups always have room, so none of their rows goes to a partition.
         for of in KeyOf::each(sets).filter(|_| level == 0) {
             if of.is_empty_set() || (sets.sets.is_empty() && exprs.is_empty()) {
                 of.begin(&mut groups.key);
@@ -136,7 +140,8 @@ impl Groups {
         Ok(groups)
     }
 
-    /// The group whose key is in `self.key`; one that is not there is made, with these values, if there is room.
+    /// Returns the group whose key is in `self.key`. Makes a new group with these values if there
+    /// is room, and otherwise returns [`NO_GROUP`].
     fn find_or_add(
         &mut self,
         values: impl FnOnce(&mut Vec<u8>),
@@ -151,13 +156,14 @@ impl Groups {
             values(&mut self.row);
             let of_states: usize = self.states.iter().map(States::bytes).sum();
             let count = self.keys.len() + 1;
-            // Vectors of states may be as large again as what is in them.
+            // A vector of states may have twice the capacity that its states need.
             let taken = (2 * count).saturating_mul(of_states) + self.grown.bytes;
             let size = self.key.len() + self.row.len();
             let budget = self.together.as_ref().map_or(self.budget, |(budget, _)| *budget);
             let has_room = self.keys.has_room(size, budget.saturating_sub(taken));
             if !has_room && let Some((_, division)) = &self.together {
-                // Rows are written when all groups are in one table; until then there is room for those of a few blocks.
+                // Rows go to partitions only after all groups are in one table. Until then the
+                // groups of a few more blocks still find room.
                 division.stop();
             }
             if has_room || self.together.is_some() {
@@ -176,18 +182,20 @@ impl Groups {
         }
     }
 
-    /// Charges what the states have grown by.
+    /// Charges the growth of the states.
     fn charge(&mut self, growth: Growth, rt: &mut Runtime<'_, '_>) -> Result<()> {
         self.grown += growth;
         if growth.charged > 0 { rt.charge(growth.charged) } else { Ok(()) }
     }
 
-    /// From now on other threads take rows of `division` too: `threads` with this one.
+    /// Begins the time in which other threads take rows of `division` too: `threads` threads with
+    /// this one.
     pub(super) fn begin_together(&mut self, threads: usize, division: &Arc<Division>) {
         self.together = Some((self.budget / threads.max(1), Arc::clone(division)));
     }
 
-    /// Ends that. `others`: what the other threads have.
+    /// Ends the common work of several threads, and adds the groups of the other threads
+    /// (`others`).
     pub(super) fn end_together(&mut self, grouping: Grouping<'_>, others: Vec<Self>) -> Result<()> {
         self.together = None;
         for other in others {
@@ -261,8 +269,9 @@ impl Groups {
         Ok(())
     }
 
-    /// Finds the group of each row, and makes those that are new; returns the numbers of the rows that have none. `values` are
-    /// those of the group expressions.
+    /// Finds the group of each row, and makes new groups.
+    /// Returns the numbers of the rows without a group. `values` are the values of the group
+    /// expressions.
     fn assign(
         &mut self,
         grouping: Grouping<'_>,
@@ -337,7 +346,7 @@ impl Groups {
         self.charge(grown, rt)
     }
 
-    /// Takes one row; the calls' arguments are read from it.
+    /// Takes one row, and evaluates the calls' arguments on it.
     pub(super) fn take_row(
         &mut self,
         grouping: Grouping<'_>,
@@ -381,7 +390,8 @@ impl Groups {
         self.charge(grown, rt)
     }
 
-    /// Takes one row, for a group of each set: what it gives is computed once. `values` are those of the group expressions.
+    /// Takes one row into one group of each grouping set. The calls' arguments are computed once.
+    /// `values` are the values of the group expressions.
     fn take_row_of_sets(
         &mut self,
         grouping: Grouping<'_>,
@@ -409,7 +419,8 @@ impl Groups {
         Ok(())
     }
 
-    /// The group that a row with these values of the group expressions counts for; puts its key into `self.key`.
+    /// Returns the group of a row with these values of the group expressions, and puts its key into
+    /// `self.key`.
     fn group_of(
         &mut self,
         grouping: Grouping<'_>,
@@ -431,7 +442,7 @@ impl Groups {
         Ok(group)
     }
 
-    /// Gives a row's parts to the states of a group.
+    /// Gives a row's arguments to the states of a group.
     fn add_parts(
         &mut self,
         group: u32,
@@ -451,7 +462,7 @@ impl Groups {
         self.charge(grown, rt)
     }
 
-    /// Ends the taking: the partitions that were written.
+    /// Ends the taking of rows, and returns the partitions that were written.
     pub(super) fn finish(
         &mut self,
         space: &mut SpaceUse,
@@ -469,8 +480,9 @@ impl Groups {
         Ok(partitions)
     }
 
-    /// Puts the row of a group into `row`: its values, the results of the calls, and those of GROUPING. Groups are asked for in the order of
-    /// their numbers, each once.
+    /// Puts the row of a group into `row`: its values, the calls' results, and the values of
+    /// GROUPING.
+    /// The caller asks for each group once, in the order of the groups' numbers.
     pub(super) fn result(
         &mut self,
         group: u32,
@@ -494,7 +506,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Bytes that were charged to the statement.
+    /// Returns the bytes that the groups charged to the statement.
     pub(super) fn charged(&self) -> usize {
         self.grown.charged
     }

@@ -1,9 +1,13 @@
-//! The hash table of a join, and what it does when that does not fit in memory.
+//! The hash table of a hash join.
 //!
-//! Inner rows go into the table until its memory is used up, the rest into partitions. Each outer row is tried with the table;
-//! if the partition of its key has inner rows, it goes to that partition of outer rows, with the word whether it has matched.
-//! Then the same is done with each pair of partitions. An inner row meets all outer rows that it can match while it is in the
-//! table, so whether it has matched any is known when they are done.
+//! Inner rows go into the table until its memory is used up. The other inner rows go to partitions.
+//! The join probes the table with each outer row. If the partition of the outer row's key has inner
+//! rows, the outer row goes to the matching partition of outer rows. A flag with the outer row says
+//! whether the row has matched already.
+//!
+//! Then the join does the same with each pair of partitions. An inner row meets all outer rows that
+//! it can match while it is in the table. So when those outer rows are done, the join knows whether
+//! the inner row has matched any.
 
 use std::sync::Arc;
 
@@ -26,9 +30,10 @@ use crate::plan::{JoinKind, JoinPlan, PlanNode, SlotRange};
 struct JoinTable {
     chains: KeyChains,
     rows: Vec<u8>,
-    /// Where each row ends.
+    /// The end offset of each row in `rows`.
     ends: Vec<usize>,
-    /// Rows that some outer row matched; only where those that none did are given too.
+    /// A flag for each row that an outer row matched. Only RIGHT and FULL joins, which also return
+    /// unmatched inner rows, fill this vector.
     matched: Vec<bool>,
 }
 
@@ -37,7 +42,7 @@ impl JoinTable {
         self.chains.memory() + grown(&self.rows, 0) + grown(&self.ends, 0) + self.ends.len()
     }
 
-    /// Whether there is room for one more row. For the first there is.
+    /// Decides whether there is room for one more row. The first row always has room.
     fn has_room(&self, key: &[u8], row: &[u8], budget: usize) -> bool {
         let now = grown(&self.rows, 0) + grown(&self.ends, 0) + self.ends.len();
         let rows = grown(&self.rows, row.len()) + grown(&self.ends, 1) + self.ends.len();
@@ -45,7 +50,7 @@ impl JoinTable {
         self.ends.is_empty() || (fits && (rows <= now || memory::has_room(rows)))
     }
 
-    /// Adds a row; without a key it matches nothing.
+    /// Adds a row. A row without a key matches nothing.
     fn add(&mut self, key: Option<&[u8]>, row: &[u8]) {
         self.rows.extend_from_slice(row);
         self.ends.push(self.rows.len());
@@ -59,32 +64,33 @@ impl JoinTable {
     }
 }
 
-/// A hash join that has begun.
+/// A hash join whose inner side was read.
 pub(super) struct HashJoin {
     /// The join's node.
     plan: Arc<PlanNode>,
     table: JoinTable,
-    /// Inner rows that are not in the table.
+    /// Partitions of the inner rows that are not in the table.
     later: Vec<Partition>,
-    /// Outer rows that are to meet them.
+    /// Partitions of the outer rows that still have to meet the inner rows of `later`.
     probes: Option<Partitions>,
     pending: Vec<(Partition, Partition)>,
-    /// The outer rows of a partition; the first outer rows come from a step.
+    /// The outer rows of a partition. The first outer rows come from a step.
     outer: Option<RunReader<KeyedRows>>,
     level: u32,
-    /// The key of the outer row at hand; none if some part of it is NULL.
+    /// The key of the outer row at hand; `None` if a part of the key is NULL.
     key: Option<Vec<u8>>,
-    /// The inner row that is tried next with it, and the one that is tried now.
+    /// The inner row to try next with the outer row, and the inner row that is being tried.
     next: u32,
     current: u32,
-    /// The inner row that is looked at next for a match, once the outer rows are done.
+    /// The next inner row to examine for a match, once the outer rows are done.
     rest: u32,
     bytes: Vec<u8>,
     values: Vec<Datum>,
     space: SpaceUse,
 }
 
-/// Puts the key of a row into `out`; false if a part of it is NULL, which equals nothing.
+/// Puts the key of a row into `out`. Returns false if a part of the key is NULL, which equals
+/// nothing.
 fn encode_parts<'e>(
     parts: impl Iterator<Item = &'e Expr>,
     row: &[Datum],
@@ -101,14 +107,14 @@ fn encode_parts<'e>(
     Ok(complete)
 }
 
-/// A hash join whose inner rows are being taken.
+/// A hash join that is still taking inner rows.
 pub(super) struct Building {
     joining: HashJoin,
     later: Option<Partitions>,
 }
 
 impl Building {
-    /// No inner rows yet.
+    /// Makes a hash join without inner rows.
     pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
         let joining = HashJoin {
             plan: Arc::clone(plan),
@@ -129,7 +135,7 @@ impl Building {
         Self { joining, later: None }
     }
 
-    /// Takes an inner row. One whose key is not complete matches nothing.
+    /// Takes an inner row. A row with a NULL in its key matches nothing.
     pub(super) fn add(
         &mut self,
         join: &JoinPlan,
@@ -151,7 +157,7 @@ impl Building {
         Ok(())
     }
 
-    /// All inner rows were taken.
+    /// Ends the taking of inner rows.
     pub(super) fn finish(self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) -> Result<HashJoin> {
         let Self { mut joining, later } = self;
         joining.built(join.kind, later, rt)?;
@@ -160,7 +166,7 @@ impl Building {
 }
 
 impl HashJoin {
-    /// Reads the inner side. `demand`: what is known of the join's rows.
+    /// Reads the inner side. `demand` says how many of the join's rows the caller will read.
     pub(super) fn new(
         plan: &Arc<PlanNode>,
         join: &JoinPlan,
@@ -182,7 +188,8 @@ impl HashJoin {
         building.finish(join, rt)
     }
 
-    /// Puts an inner row into the table, or into a partition. One whose key is not complete matches nothing.
+    /// Puts an inner row into the table, or into a partition. A row with a NULL in its key matches
+    /// nothing.
     fn add(
         &mut self,
         key: &[u8],
@@ -223,12 +230,13 @@ impl HashJoin {
         Ok(())
     }
 
-    /// Whether outer rows come from partitions already.
+    /// Returns true once the outer rows come from partitions.
     pub(super) fn reads_partitions(&self) -> bool {
         self.outer.is_some()
     }
 
-    /// The next outer row of the partition, and whether it has matched already; `None` when all have been given.
+    /// Reads the next outer row of the partition, and returns whether that row has matched already.
+    /// Returns `None` at the partition's end.
     pub(super) fn next_outer(&mut self, row: &mut Vec<Datum>) -> Result<Option<bool>> {
         let Some(outer) = &mut self.outer else { return Ok(None) };
         let Some(record) = outer.record() else { return Ok(None) };
@@ -239,7 +247,8 @@ impl HashJoin {
         Ok(Some(matched))
     }
 
-    /// The outer rows are done: goes on with the next pair of partitions; false if there is none.
+    /// Goes on with the next pair of partitions, after the outer rows are done. Returns false if no
+    /// pair is left.
     pub(super) fn next_pair(&mut self, kind: JoinKind, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         let later = std::mem::take(&mut self.later);
         if !later.is_empty() {
@@ -272,7 +281,7 @@ impl HashJoin {
         Ok(true)
     }
 
-    /// Finds what is to be tried with an outer row.
+    /// Looks up the first inner row with the outer row's key.
     pub(super) fn open(
         &mut self,
         join: &JoinPlan,
@@ -299,14 +308,14 @@ impl HashJoin {
         Ok(true)
     }
 
-    /// The inner row at hand is one of the join's.
+    /// Marks the inner row at hand as matched.
     pub(super) fn mark(&mut self) {
         if let Some(flag) = self.table.matched.get_mut(self.current as usize) {
             *flag = true;
         }
     }
 
-    /// Puts the next inner row of the table that no outer row matched into its slots.
+    /// Puts the next unmatched inner row of the table into its slots.
     pub(super) fn next_rest(&mut self, row: &mut [Datum], slots: &[SlotRange]) -> Result<bool> {
         while let Some(matched) = self.table.matched.get(self.rest as usize) {
             let number = self.rest;
@@ -331,7 +340,8 @@ impl HashJoin {
         Ok(())
     }
 
-    /// The outer row has met the whole table; true if it is to meet more inner rows later, for which it was written.
+    /// Writes an outer row that met the whole table to a partition, if it has to meet more inner
+    /// rows later. Returns whether the row was written.
     pub(super) fn put_off(
         &mut self,
         row: &[Datum],

@@ -1,7 +1,8 @@
-//! The values of a query that is asked once, where `left = ANY (query)` or `(left, …) = ANY
-//! (query)` looks for one again and again.
+//! The values of a query that runs once, for repeated look-ups: `left = ANY (query)` or `(left, …)
+//! = ANY (query)`.
 //!
-//! They are keys in a table as long as there is room. Otherwise they go to a file in their order (`sorted_keys.rs`).
+//! The values are keys in a table as long as there is room. Otherwise the values go to a sorted
+//! file (`sorted_keys.rs`).
 
 use niwaki_table::{KeyedRows, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key};
@@ -14,20 +15,20 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, LookUp, Runtime, for_key, key_type};
 use crate::plan::SubPlan;
 
-/// The rows of a query.
+/// The rows of a query, as keys.
 pub(crate) struct HashedValues {
     keys: Keys,
-    /// Whether there are no rows at all.
+    /// Set if the query returned no rows.
     empty: bool,
-    /// Whether a row has a NULL; and the numbers of such rows, as long as they are in memory.
+    /// A flag that a row has a NULL, and the numbers of such rows while the rows are in memory.
     nulls: bool,
     with_nulls: Vec<u32>,
-    /// The key that is looked for.
+    /// The key of the current look-up.
     key: Vec<u8>,
 }
 
-/// Keys of rows: for each column a length and an index key, so that equal values have equal bytes.
-/// A NULL has a length of its own.
+/// Keys of rows. For each column a key has a length and an index key, so that equal values have
+/// equal bytes. A NULL has a length of its own.
 enum Keys {
     Table(KeyTable),
     File(SortedKeys),
@@ -36,8 +37,8 @@ enum Keys {
 /// The length that stands for NULL, which no key has.
 const NULL: u32 = u32::MAX;
 
-/// Whether one of the rows of the query equals the row that is wanted, with SQL's three values.
-/// That is read from `row`, unless there are no rows.
+/// Decides with SQL's three values whether a row of the query equals the wanted row.
+/// Evaluates the wanted row on `row`, unless the query has no rows.
 pub(crate) fn contains(
     plan: &SubPlan,
     wanted: LookUp<'_>,
@@ -61,10 +62,10 @@ pub(crate) fn contains(
 }
 
 impl HashedValues {
-    /// Asks the query.
+    /// Runs the query.
     fn of(plan: &SubPlan, wanted: LookUp<'_>, rt: &mut Runtime<'_, '_>) -> Result<Self> {
         rt.state.outer.push(Vec::new());
-        // CASE operands of the outer expression are not the nested query's.
+        // The CASE operands of the outer expression do not belong to the nested query.
         let operands = std::mem::take(&mut rt.state.case_operands);
         let found = Self::run(plan, wanted, rt);
         rt.state.case_operands = operands;
@@ -112,7 +113,8 @@ impl HashedValues {
         Ok(Self { keys, empty, nulls, with_nulls, key })
     }
 
-    /// As [`contains`], where there are rows. `None` is unknown.
+    /// Looks up the wanted row, as [`contains`] does, in a query that has rows. `None` means
+    /// unknown.
     fn contain(
         &mut self,
         wanted: LookUp<'_>,
@@ -134,8 +136,8 @@ impl HashedValues {
         Ok(if open { None } else { Some(false) })
     }
 
-    /// Whether some row differs in no part that is known of both; `null` says whether that is so of
-    /// what is looked for.
+    /// Decides whether some row equals the wanted row in all parts that both rows know.
+    /// `null` says whether the wanted row has a NULL.
     fn is_open(&mut self, null: bool, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         let key = &self.key;
         match &mut self.keys {
@@ -162,7 +164,7 @@ impl HashedValues {
     }
 }
 
-/// Puts the key of some values into `key`; whether one of them is NULL.
+/// Puts the key of some values into `key`, and returns whether a value is NULL.
 fn encode(
     values: &[Expr],
     wanted: LookUp<'_>,
@@ -192,10 +194,11 @@ fn encode(
     Ok(null)
 }
 
-/// Bytes of the length of a part of a key.
+/// The size in bytes of the length before each part of a key.
 const LENGTH_BYTES: usize = 4;
 
-/// The first part of a key, `None` if it is NULL, and what is behind it; nothing at the end.
+/// Returns the first part of a key (`None` inside if it is NULL) and the bytes behind that part.
+/// Returns `None` at the key's end.
 fn first_part(key: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     let (length, rest) = key.split_first_chunk::<LENGTH_BYTES>()?;
     match u32::from_le_bytes(*length) {
@@ -207,7 +210,7 @@ fn first_part(key: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     }
 }
 
-/// Whether two keys differ in no part that is known of both.
+/// Decides whether two keys are equal in all parts that both keys know.
 fn may_equal(mut one: &[u8], mut other: &[u8]) -> bool {
     while let (Some((left, behind)), Some((right, after))) = (first_part(one), first_part(other)) {
         if let (Some(left), Some(right)) = (left, right)

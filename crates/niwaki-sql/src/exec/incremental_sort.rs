@@ -1,4 +1,4 @@
-//! Sorting rows that are in the order of the first keys already.
+//! Sorts rows that already have the order of the first keys.
 
 use std::sync::Arc;
 
@@ -12,20 +12,22 @@ use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::{PlanNode, SortKey};
 
-/// Rows that are sorted together at least: a sort for each of many small groups would cost more than one for all of them.
+/// The least number of rows that are sorted together. A sort for each of many small groups would
+/// cost more than one sort for all of them.
 const ROWS_MIN: usize = 32;
 
-/// Sorts groups of rows that are equal in the first keys, one after the other, and so reads no more of the input than is asked for.
+/// The step that sorts one group of rows with equal first keys after the other. So it reads no more
+/// of the input than its caller asks for.
 pub(super) struct IncrementalSort {
     plan: Arc<PlanNode>,
     demand: Demand,
     /// `None` before the first row, and at the end.
     input: Option<Running>,
     begun: bool,
-    /// The row that was read last; `waits` if it is the first of the next group.
+    /// The last row that was read; `waits` is set if this row is the first of the next group.
     incoming: Vec<Datum>,
     waits: bool,
-    /// The first keys of the rows at hand, and of the row that was read last.
+    /// The first keys of the rows at hand, and the first keys of the last row read.
     group: Vec<u8>,
     next_group: Vec<u8>,
     sorted: Option<Sorted<KeyedRows>>,
@@ -48,7 +50,7 @@ impl IncrementalSort {
         }
     }
 
-    /// Gets the next row of the input, and its first keys; false at the end.
+    /// Reads the next row of the input, and encodes its first keys. Returns false at the end.
     fn read(&mut self, first: &[SortKey], rt: &mut Runtime<'_, '_>) -> Result<bool> {
         if std::mem::take(&mut self.waits) {
             return Ok(true);
@@ -64,7 +66,7 @@ impl IncrementalSort {
         Ok(true)
     }
 
-    /// Sorts the next rows; none are left if there are none.
+    /// Sorts the next group of rows. Returns `None` if the input has no more rows.
     fn sort_group(
         &mut self,
         keys: &[SortKey],
@@ -106,7 +108,8 @@ impl Step for IncrementalSort {
         };
         if !self.begun {
             self.begun = true;
-            // It has what the input reads of the rows around it, and is kept with each of its rows.
+            // `incoming` has the values of surrounding rows that the input reads, and each sorted
+            // row keeps them.
             self.incoming.clone_from(row);
             self.input = Some(start_for(input, self.demand, rt.state));
         }

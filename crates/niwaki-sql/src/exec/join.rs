@@ -1,4 +1,4 @@
-//! Joins: nested loop, and hash where equalities allow it (`hash_join.rs`).
+//! Joins by nested loop, or by hash where equalities allow it (`hash_join.rs`).
 
 use std::sync::Arc;
 
@@ -12,35 +12,36 @@ use crate::expr::{Runtime, State};
 use crate::plan::{JoinKind, JoinPlan, PlanNode, SlotRange};
 
 enum Inner {
-    /// Nothing was read yet.
+    /// The inner side was not read yet.
     New,
-    /// Runs anew for each outer row.
+    /// The inner side runs anew for each outer row.
     Running(Running),
     Kept(Kept),
     Hashed(Box<HashJoin>),
 }
 
-/// All inner rows, kept.
+/// All rows of the inner side, kept for repeated reading.
 struct Kept {
     reader: KeptReader,
-    /// Rows that some outer row matched; only where those that none did are given too.
+    /// A flag for each row that an outer row matched. Only RIGHT and FULL joins, which also return
+    /// unmatched inner rows, fill this vector.
     matched: Vec<bool>,
     values: Vec<Datum>,
 }
 
-/// A join of two inputs.
+/// The step that joins two inputs.
 pub(super) struct Join {
     plan: Arc<PlanNode>,
     demand: Demand,
     outer: Running,
     inner: Inner,
-    /// Whether there is an outer row at hand.
+    /// Set while an outer row is at hand.
     open: bool,
     matched: bool,
-    /// The outer rows are done, and inner rows that none of them matched are given.
+    /// The outer rows are done, and the step returns unmatched inner rows.
     rest: bool,
     done: bool,
-    /// Memory accounted before an inner side that runs anew for each outer row.
+    /// The statement's memory before an inner side that runs anew for each outer row.
     memory: usize,
 }
 
@@ -63,12 +64,12 @@ impl Join {
         }
     }
 
-    /// A hash join whose inner side was read.
+    /// Makes a hash join whose inner side was read.
     pub(super) fn hashed(plan: &Arc<PlanNode>, joining: HashJoin, state: &State) -> Self {
         Self { inner: Inner::Hashed(Box::new(joining)), ..Self::new(plan, Demand::SOME, state) }
     }
 
-    /// Gets the next outer row; false when there is none before the next pair of partitions.
+    /// Reads the next outer row. Returns false if there is none before the next pair of partitions.
     fn next_outer(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         self.matched = false;
         match &mut self.inner {
@@ -81,7 +82,7 @@ impl Join {
         }
     }
 
-    /// Reads the inner side, if it is kept and was not read yet.
+    /// Reads the inner side, if the join keeps it and has not read it yet.
     fn begin(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
         if matches!(self.inner, Inner::New) && !join.inner_depends {
             self.inner = if join.hash.is_empty() {
@@ -93,7 +94,7 @@ impl Join {
         Ok(())
     }
 
-    /// Finds what is to be tried with a new outer row.
+    /// Finds the inner rows to try with a new outer row.
     fn open(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
         self.begin(join, row, rt)?;
         match &mut self.inner {
@@ -124,7 +125,8 @@ impl Join {
         }
     }
 
-    /// Tries the inner rows of the current outer row; whether the row is one of the join's.
+    /// Tries the inner rows of the current outer row. Returns whether `row` is now a row of the
+    /// join.
     fn try_inner(
         &mut self,
         join: &JoinPlan,
@@ -159,7 +161,7 @@ impl Join {
         Ok(!self.matched && matches!(join.kind, JoinKind::Left | JoinKind::Full | JoinKind::Anti))
     }
 
-    /// The outer row is done.
+    /// Ends the work on the outer row at hand.
     fn close(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) {
         if join.inner_depends {
             rt.state.memory = self.memory;
@@ -168,7 +170,7 @@ impl Join {
         self.open = false;
     }
 
-    /// The next inner row that no outer row matched.
+    /// Reads the next unmatched inner row.
     fn next_rest(
         &mut self,
         join: &JoinPlan,
@@ -186,7 +188,8 @@ impl Join {
         }
     }
 
-    /// All outer rows that were to be tried with the inner rows in memory are done: gets others; false if there are none.
+    /// Gets more outer rows when those for the inner rows in memory are done. Returns false if none
+    /// are left.
     fn next_pass(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         match &mut self.inner {
             Inner::Hashed(joining) => joining.next_pair(join.kind, rt),
@@ -208,7 +211,7 @@ impl Kept {
         Ok(found)
     }
 
-    /// The inner row at hand is one of the join's.
+    /// Marks the inner row at hand as matched.
     fn mark(&mut self) {
         let number = self.reader.given().saturating_sub(1);
         if let Some(flag) = self.matched.get_mut(number) {
@@ -216,7 +219,7 @@ impl Kept {
         }
     }
 
-    /// Puts the next row that no outer row matched into its slots.
+    /// Puts the next unmatched row into its slots.
     fn next_rest(&mut self, row: &mut [Datum], slots: &[SlotRange]) -> Result<bool> {
         loop {
             let matched = self.matched.get(self.reader.given()).copied().unwrap_or(false);
@@ -230,7 +233,7 @@ impl Kept {
     }
 }
 
-/// Keeps all rows of the inner side.
+/// Reads and keeps all rows of the inner side.
 fn keep(join: &JoinPlan, demand: Demand, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Kept> {
     let mut step = start_for(&join.inner, demand.whole(), rt.state);
     let mut own = row.to_vec();
@@ -249,7 +252,7 @@ fn keep(join: &JoinPlan, demand: Demand, row: &[Datum], rt: &mut Runtime<'_, '_>
     Ok(Kept { reader: keeper.finish()?.read(), matched, values: Vec::new() })
 }
 
-/// Whether inner rows without a match are rows of the join.
+/// Decides whether the join returns unmatched inner rows.
 pub(super) fn keeps_inner(kind: JoinKind) -> bool {
     matches!(kind, JoinKind::Right | JoinKind::Full)
 }
@@ -269,12 +272,12 @@ pub(super) fn clear(row: &mut [Datum], slots: &[SlotRange]) {
     }
 }
 
-/// The values of some slots, side by side.
+/// Returns the values of some slots, side by side.
 pub(super) fn taken(row: &[Datum], slots: &[SlotRange]) -> Vec<Datum> {
     slots.iter().flat_map(|range| row[range.start..range.end].iter().cloned()).collect()
 }
 
-/// Puts values that were [`taken`] back.
+/// Puts values from [`taken`] back into their slots.
 pub(super) fn put(row: &mut [Datum], slots: &[SlotRange], mut values: &[Datum]) {
     for range in slots {
         let (here, rest) = values.split_at(range.end - range.start);

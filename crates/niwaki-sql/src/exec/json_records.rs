@@ -1,4 +1,4 @@
-//! Rows made of JSON objects: in FROM, as the values of a set, and as one value.
+//! Makes rows of JSON objects: rows in FROM, the values of a set, or one composite value.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::expr::{Expr, Runtime};
 use crate::functions::fields_of_objects;
 use crate::plan::JsonRecords;
 
-/// The rows in FROM.
+/// Returns the rows of a function in FROM.
 pub(super) fn rows(
     records: &JsonRecords,
     arguments: &[Expr],
@@ -23,7 +23,7 @@ pub(super) fn rows(
     Ok(found.finish()?.read())
 }
 
-/// The rows as composite values of the type of the one that is populated.
+/// Returns the rows as composite values, of the type of the row argument.
 pub(super) fn set_values(
     records: &JsonRecords,
     arguments: &[Expr],
@@ -48,7 +48,7 @@ pub(super) fn set_values(
     Ok(found)
 }
 
-/// The one composite value; NULL where there is neither a row nor an object.
+/// Returns the one composite value, or NULL if there is neither a row nor an object.
 pub(crate) fn populated(
     records: &JsonRecords,
     arguments: &[Expr],
@@ -58,7 +58,7 @@ pub(crate) fn populated(
     let kind = arguments.first().map_or(TypeOid::RECORD, |row| row.ty);
     let values = evaluated(arguments, row, rt)?;
     refuse_no_row(records, kind)?;
-    // Without an object it stays as it is.
+    // Without a JSON object the given row stays as it is.
     if let [given, Datum::Null] = values.as_slice() {
         return Ok(given.clone());
     }
@@ -70,7 +70,7 @@ pub(crate) fn populated(
     Ok(value)
 }
 
-/// 42804 for a value that is to be populated and is no row.
+/// Returns error 42804 if the value to populate is not a row.
 fn refuse_no_row(records: &JsonRecords, kind: TypeOid) -> Result<()> {
     if kind.is_record() {
         return Ok(());
@@ -88,7 +88,7 @@ fn composite(records: &JsonRecords, kind: TypeOid, row: Vec<Datum>) -> Datum {
     Datum::Record(kind, Arc::new(Record::new(kinds, row)))
 }
 
-/// Calls `emit` with each row. A row that is populated, if there is one, is the first of the arguments' values.
+/// Calls `emit` with each row. The first argument may be a row whose values serve as defaults.
 fn each(
     records: &JsonRecords,
     values: &[Datum],

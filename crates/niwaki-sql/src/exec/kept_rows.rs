@@ -1,5 +1,5 @@
-//! Rows that are kept in their order, to be read later or more than once: the first in memory, and in a temporary file those
-//! that there is no room for.
+//! Rows kept in their order for later or repeated reading (PostgreSQL's tuplestore).
+//! The first rows stay in memory. Rows without room in memory go to a temporary file.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use super::spill::checked;
 use crate::context::{ExecContext, RowSink};
 use crate::error::Result;
 
-/// Takes rows, all of one width.
+/// A collector of rows, all of one width.
 pub struct RowKeeper {
     temp: Option<TempSpace>,
     chunk_bytes: usize,
-    /// Bytes of memory that may be held.
+    /// The most bytes of memory that the rows may take.
     budget: usize,
     held: usize,
     rows: Memory,
@@ -34,7 +34,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Whether there is memory for one more row of this width.
+    /// Decides whether there is memory for one more row of this width.
     pub(super) fn has_room(&self, width: usize) -> bool {
         let (now, then) = (grown(&self.values, 0), grown(&self.values, width));
         then <= now || memory::has_room(then)
@@ -55,24 +55,25 @@ impl Memory {
     }
 }
 
-/// Rows that were kept.
+/// Rows that a [`RowKeeper`] kept.
 #[derive(Clone)]
 pub struct KeptRows(Arc<Kept>);
 
 struct Kept {
     rows: Memory,
-    /// What comes behind those.
+    /// The rows behind `rows`.
     file: Option<Run<KeyedRows>>,
     chunk_bytes: usize,
 }
 
 impl RowKeeper {
-    /// No rows yet; `work_mem` of memory.
+    /// Makes a keeper without rows, within `work_mem` of memory.
     pub(crate) fn new(exec: &ExecContext<'_>) -> Self {
         Self::within(exec.temp.cloned(), exec.temp_chunk, exec.work_mem)
     }
 
-    /// No rows yet; at most about `budget` bytes in memory, if there is a place for the others.
+    /// Makes a keeper without rows, with about `budget` bytes of memory. Without a temporary space
+    /// all rows stay in memory.
     pub fn within(temp: Option<TempSpace>, chunk_bytes: usize, budget: usize) -> Self {
         Self {
             temp,
@@ -88,11 +89,11 @@ impl RowKeeper {
     /// Keeps a row.
     ///
     /// # Errors
-    /// Those of writing to a temporary file.
+    /// The errors of writing to a temporary file.
     pub fn push(&mut self, row: &[Datum]) -> Result<()> {
         self.rows.width = row.len();
         if self.file.is_none() {
-            // The vector may be as large again as what is in it.
+            // A vector may have twice the capacity that its rows need.
             self.held += row_bytes(row) + size_of_val(row);
             let fits = self.held <= self.budget && self.rows.has_room(row.len());
             if fits || self.temp.is_none() {
@@ -114,10 +115,10 @@ impl RowKeeper {
         Ok(())
     }
 
-    /// Ends the taking.
+    /// Ends the taking of rows.
     ///
     /// # Errors
-    /// Those of writing to a temporary file.
+    /// The errors of writing to a temporary file.
     pub fn finish(self) -> Result<KeptRows> {
         let file = self.file.map(RunWriter::finish).transpose()?;
         let (rows, chunk_bytes) = (self.rows, self.chunk_bytes);
@@ -132,14 +133,14 @@ impl RowSink for RowKeeper {
 }
 
 impl KeptRows {
-    /// Reads them from the first on.
+    /// Returns a reader that begins at the first row.
     pub fn read(&self) -> KeptReader {
         let run = self.0.file.as_ref().map(|rows| rows.read(self.0.chunk_bytes));
         KeptReader { rows: self.clone(), next: 0, run }
     }
 }
 
-/// A place in kept rows.
+/// A reading position in kept rows.
 pub struct KeptReader {
     rows: KeptRows,
     next: usize,
@@ -147,15 +148,16 @@ pub struct KeptReader {
 }
 
 impl KeptReader {
-    /// Values of each row; 0 if there is none.
+    /// Returns the number of values of each row; 0 if there is no row.
     pub fn width(&self) -> usize {
         self.rows.0.rows.width
     }
 
-    /// Puts the next row into the first places of `row`, which has as many as it is wide; false at the end.
+    /// Puts the next row into `row`, which has [`width`](Self::width) slots. Returns false at the
+    /// end.
     ///
     /// # Errors
-    /// Those of reading a temporary file.
+    /// The errors of reading a temporary file.
     pub fn next(&mut self, row: &mut [Datum]) -> Result<bool> {
         let held = &self.rows.0.rows;
         if let Some(kept) = held.row(self.next) {
@@ -174,7 +176,7 @@ impl KeptReader {
         Ok(true)
     }
 
-    /// How many rows were given since the first.
+    /// Returns the number of rows read since the first.
     pub(crate) fn given(&self) -> usize {
         self.next
     }

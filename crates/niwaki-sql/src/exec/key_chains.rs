@@ -1,4 +1,4 @@
-//! Numbered rows by their keys: several rows may have one key.
+//! Chains of numbered rows with equal keys.
 
 use std::hash::BuildHasher;
 
@@ -10,17 +10,17 @@ use super::key_table::KeyTable;
 /// The end of a chain.
 pub(super) const END: u32 = u32::MAX;
 
-/// The rows of each key, in the order in which they came.
+/// The rows of each key, in the order of their arrival.
 #[derive(Default)]
 pub(super) struct KeyChains {
     keys: KeyTable,
     /// The first and the last row of each key.
     ends: Vec<(u32, u32)>,
-    /// The row behind each, of the same key.
+    /// For each row, the next row with the same key.
     next: Vec<u32>,
 }
 
-/// Bytes of a vector once `more` were added.
+/// Returns the bytes of a vector after `more` additions.
 pub(super) fn grown<T>(vector: &Vec<T>, more: usize) -> usize {
     let wanted = vector.len() + more;
     let capacity = vector.capacity();
@@ -28,18 +28,18 @@ pub(super) fn grown<T>(vector: &Vec<T>, more: usize) -> usize {
 }
 
 impl KeyChains {
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> usize {
         self.next.len()
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub(super) fn memory(&self) -> usize {
         self.keys.memory() + grown(&self.ends, 0) + grown(&self.next, 0)
     }
 
-    /// Whether a row with a key of this length fits within `budget` bytes, and within
-    /// the memory that there is.
+    /// Decides whether a row with a key of this length fits within `budget` bytes, and within the
+    /// available memory.
     pub(super) fn has_room(&self, key_bytes: usize, budget: usize) -> bool {
         let now = grown(&self.ends, 0) + grown(&self.next, 0);
         let rows = grown(&self.ends, 1) + grown(&self.next, 1);
@@ -49,7 +49,7 @@ impl KeyChains {
             && (rows <= now || memory::has_room(rows))
     }
 
-    /// Adds the next row; without a key it matches nothing.
+    /// Adds the next row. A row without a key matches nothing.
     pub(super) fn add(&mut self, key: Option<&[u8]>) {
         let number = self.next.len() as u32;
         self.next.push(END);
@@ -68,29 +68,29 @@ impl KeyChains {
         }
     }
 
-    /// The first row of a key.
+    /// Returns the first row of a key.
     #[inline]
     pub(super) fn first(&self, key: &[u8]) -> u32 {
         let chain = self.keys.find(self.keys.hash(key), key);
         chain.map_or(END, |chain| self.ends[chain as usize].0)
     }
 
-    /// The row behind another one, of the same key.
+    /// Returns the next row with the same key.
     #[inline]
     pub(super) fn behind(&self, number: u32) -> u32 {
         self.next[number as usize]
     }
 
-    /// Whether no two rows have the same key.
+    /// Decides whether all rows have different keys.
     pub(super) fn is_unique(&self) -> bool {
         self.next.iter().all(|next| *next == END)
     }
 }
 
-/// The same by keys that are numbers.
+/// Chains of rows whose keys are numbers.
 #[derive(Default)]
 pub(super) struct NumberChains {
-    /// Each key with the first and the last row of it.
+    /// Each key with its first and last row.
     keys: HashTable<(i64, u32, u32)>,
     hasher: TableHash,
     next: Vec<u32>,
@@ -119,20 +119,20 @@ impl NumberChains {
         self.keys.insert_unique(hash, (key, number, number), |(key, ..)| hasher.hash_one(key));
     }
 
-    /// The first row of a key.
+    /// Returns the first row of a key.
     #[inline]
     pub(super) fn first(&self, key: i64) -> u32 {
         let found = self.keys.find(self.hasher.hash_one(key), |(known, ..)| *known == key);
         found.map_or(END, |(_, first, _)| *first)
     }
 
-    /// The row behind another one, of the same key.
+    /// Returns the next row with the same key.
     #[inline]
     pub(super) fn behind(&self, number: u32) -> u32 {
         self.next[number as usize]
     }
 
-    /// Whether no two rows have the same key.
+    /// Decides whether all rows have different keys.
     pub(super) fn is_unique(&self) -> bool {
         self.keys.len() == self.next.len()
     }

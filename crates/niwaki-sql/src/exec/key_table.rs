@@ -1,27 +1,28 @@
-//! Rows found by their keys, in memory that is counted.
+//! A hash table that finds rows by their keys, with counted memory.
 //!
-//! Keys are index keys: equal values have equal bytes. The bytes of all keys and rows stand one after the other.
+//! Keys are index keys: equal values have equal bytes. The bytes of all keys and rows stand one
+//! after the other.
 
 use std::hash::BuildHasher;
 
 use niwaki_env::hash::{HashTable, TableHash};
 use niwaki_env::memory;
 
-/// Least bytes that a buffer grows to.
+/// The least size in bytes that a buffer grows to.
 const BYTES_MIN: usize = 256;
 
-/// Rows by key; each key is there once, and has a number, from 0 on.
+/// Rows by key. Each key occurs once, and has a number that counts from 0.
 #[derive(Default)]
 pub(super) struct KeyTable {
     bytes: Vec<u8>,
-    /// Where each key ends, and the row behind it.
+    /// The end offset of each key, and the end offset of the row behind that key.
     ends: Vec<(usize, usize)>,
     table: HashTable<u32>,
     hasher: TableHash,
 }
 
 impl KeyTable {
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -40,27 +41,27 @@ impl KeyTable {
         self.bytes.get(self.begin(number)..end).unwrap_or_default()
     }
 
-    /// The row that was added with the key.
+    /// Returns the row that was added with the key.
     pub(super) fn row(&self, number: u32) -> &[u8] {
         let (begin, end) = self.ends.get(number as usize).copied().unwrap_or_default();
         self.bytes.get(begin..end).unwrap_or_default()
     }
 
-    /// The number of a key; `None` if it is not there.
+    /// Returns the number of a key, or `None` if the table does not have the key.
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
         self.table.find(hash, |number| self.key(*number) == key).copied()
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub(super) fn memory(&self) -> usize {
         self.bytes.capacity()
             + self.ends.capacity() * size_of::<(usize, usize)>()
             + self.table.allocation_size()
     }
 
-    /// Whether a key and a row of these bytes together fit within `budget` bytes, and within
-    /// the memory that there is. The first may always.
+    /// Decides whether a key and a row with this many bytes together fit within `budget` bytes, and
+    /// within the available memory. The first key always fits.
     pub(super) fn has_room(&self, bytes: usize, budget: usize) -> bool {
         if self.ends.is_empty() {
             return true;
@@ -79,7 +80,7 @@ impl KeyTable {
             && (after <= self.memory() || memory::has_room(after))
     }
 
-    /// Adds a key that is not there, with its hash, and a row; returns its number.
+    /// Adds a new key with its hash and a row, and returns its number.
     pub(super) fn add(&mut self, hash: u64, key: &[u8], row: &[u8]) -> u32 {
         let number = self.ends.len() as u32;
         self.bytes.extend_from_slice(key);

@@ -1,4 +1,4 @@
-//! Values into the keys of an index scan.
+//! Turns the values of conditions into the keys of an index scan.
 
 use std::ops::Bound;
 
@@ -11,7 +11,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::plan::{BitmapPlan, IndexPath, KeyCondition};
 
-/// A value as a value of the column's own type, if the type has it.
+/// A value converted to the column's own type, if the type can represent it.
 pub(crate) enum Fit {
     Value(Datum),
     /// Smaller than all values of the type.
@@ -21,7 +21,7 @@ pub(crate) enum Fit {
     Null,
 }
 
-/// Turns an integer of another width into the column's width.
+/// Converts an integer to the width of the column's type.
 pub(crate) fn fit(value: &Datum, column: TypeOid) -> Fit {
     let integer = match value {
         Datum::Null => return Fit::Null,
@@ -43,7 +43,7 @@ pub(crate) fn fit(value: &Datum, column: TypeOid) -> Fit {
     }
 }
 
-/// How a key column of an index orders its values.
+/// Returns the order of an index's key column.
 pub(super) fn key_order(relation: &Relation, index: usize, column: usize) -> KeyOrder {
     let key = &relation.indexes[index].definition.key[column];
     KeyOrder {
@@ -53,7 +53,8 @@ pub(super) fn key_order(relation: &Relation, index: usize, column: usize) -> Key
     }
 }
 
-/// The keys that satisfy the conditions on an index's leading columns; `None` when none can.
+/// Returns the keys that satisfy the conditions on an index's leading columns; `None` when no key
+/// can.
 pub(super) fn scan_keys(
     relation: &Relation,
     path: &IndexPath,
@@ -96,7 +97,7 @@ pub(super) fn scan_keys(
     Ok((!keys.is_empty()).then_some(keys))
 }
 
-/// The rows of a bitmap; `None` when there are none.
+/// Returns the scan source of a bitmap; `None` when no row can satisfy its conditions.
 pub(super) fn bitmap_source(
     relation: &Relation,
     plan: &BitmapPlan,
@@ -124,7 +125,7 @@ pub(super) fn bitmap_source(
     })
 }
 
-/// Appends the encoding of a value. One outside the type, or NULL, equals nothing.
+/// Appends the encoding of a value. A NULL, or a value outside the type, equals nothing.
 fn add_value(value: &Datum, order: KeyOrder, out: &mut Vec<Vec<u8>>) {
     if let Fit::Value(value) = fit(value, order.oid) {
         let mut key = Vec::new();
@@ -133,8 +134,8 @@ fn add_value(value: &Datum, order: KeyOrder, out: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// One bound of a range: `None` when nothing can satisfy it. Where all values do it is the marker of
-/// values, so that NULLs stay outside.
+/// Returns one bound of a range, or `None` when nothing can satisfy the bound.
+/// If all values satisfy the bound, it is the marker of values, so that NULLs stay outside.
 fn side(
     bound: Option<&(Expr, bool)>,
     order: KeyOrder,
@@ -156,7 +157,7 @@ fn side(
     })
 }
 
-/// The addresses in a value of type tid or an array of them, each once.
+/// Returns the addresses in a value of type tid or an array of that type, each once.
 pub(super) fn addresses(value: &Datum) -> Result<Vec<Tid>> {
     let mut tids = match value {
         Datum::Null => Vec::new(),

@@ -1,4 +1,4 @@
-//! What each step of a plan does and takes, for EXPLAIN ANALYZE.
+//! Measurements of each step of a plan, for EXPLAIN ANALYZE.
 
 use niwaki_env::hash::HashMap;
 use niwaki_types::Datum;
@@ -10,27 +10,27 @@ use crate::expr::Runtime;
 use crate::plan::{ModifyKind, PlanNode};
 use crate::store::ScanEffort;
 
-/// What was measured of one step.
+/// Measurements of one step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Measure {
-    /// How often it ran.
+    /// The number of runs of the step.
     pub(crate) loops: u64,
-    /// Rows it gave, in all its runs.
+    /// Rows that the step returned, in all its runs.
     pub(crate) rows: u64,
-    /// Microseconds up to its first row, in all its runs; those of the steps below it included.
+    /// Microseconds up to the step's first row, in all its runs. The steps below it are included.
     pub(crate) first_us: i64,
-    /// Microseconds in all.
+    /// Microseconds of all runs of the step.
     pub(crate) total_us: i64,
-    /// What a scan had to do besides.
+    /// The extra work of a scan, such as heap fetches.
     pub(crate) effort: ScanEffort,
-    /// What it needed for sorting or hashing.
+    /// The space that the step needed for sorting or hashing.
     pub(crate) space: SpaceUse,
-    /// Threads that helped.
+    /// The number of parallel workers that helped.
     pub(crate) threads: usize,
 }
 
 impl Measure {
-    /// Adds what another thread did.
+    /// Adds the measurements of another thread.
     fn add(&mut self, other: &Self) {
         self.loops += other.loops;
         self.rows += other.rows;
@@ -42,16 +42,17 @@ impl Measure {
     }
 }
 
-/// Measures of a plan's steps.
+/// Measurements of a plan's steps.
 #[derive(Debug)]
 pub(crate) struct Measures {
-    /// Whether the clock is read, which takes time itself.
+    /// Set if the measurements read the clock, which takes time itself.
     timing: bool,
-    /// By the address of the step's node, which stays where it is as long as the plan lives.
+    /// Measurements by the address of the step's node. The node stays at its address as long as the
+    /// plan lives.
     steps: HashMap<usize, Measure>,
-    /// What INSERT … ON CONFLICT met: a statement has one such step at most.
+    /// Row counts of INSERT … ON CONFLICT. A statement has one such step at most.
     pub(crate) conflicts: ConflictCounts,
-    /// What MERGE did: a statement is one at most.
+    /// Row counts of MERGE. A statement has one such step at most.
     pub(crate) merged: MergeCounts,
     /// Triggers that were fired.
     pub(crate) triggers: Vec<FiredCounts>,
@@ -62,7 +63,8 @@ pub(crate) struct Measures {
 pub(crate) struct FiredCounts {
     pub(crate) name: String,
     pub(crate) calls: u64,
-    /// Microseconds that they took; nothing of those that wait for the end of the statement.
+    /// Microseconds that the calls took. Triggers that wait for the statement's end do not count
+    /// here.
     pub(crate) took_us: i64,
 }
 
@@ -71,11 +73,11 @@ pub(crate) struct FiredCounts {
 pub(crate) struct ConflictCounts {
     pub(crate) inserted: u64,
     pub(crate) conflicting: u64,
-    /// Those that DO UPDATE's WHERE left alone.
+    /// Rows that DO UPDATE's WHERE left unchanged.
     pub(crate) filtered: u64,
 }
 
-/// Rows of the source of a MERGE, by what was done about them.
+/// Rows of the source of a MERGE, by the action taken for each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MergeCounts {
     pub(crate) inserted: u64,
@@ -102,7 +104,7 @@ impl Measures {
         Self { timing, steps: HashMap::default(), conflicts, merged, triggers: Vec::new() }
     }
 
-    /// What the step of this node did; nothing when it never ran.
+    /// Returns the measurements of this node's step, which are zero if the step never ran.
     pub(crate) fn of(&self, node: &PlanNode) -> Measure {
         self.steps.get(&address(node)).copied().unwrap_or_default()
     }
@@ -124,12 +126,12 @@ impl Measures {
         }
     }
 
-    /// Whether the clock is read.
+    /// Returns whether the measurements read the clock.
     pub(super) fn timing(&self) -> bool {
         self.timing
     }
 
-    /// Counts rows that a step gave at once. `first`: it has just begun.
+    /// Counts rows that a step returned at once. `first`: the step has just begun a run.
     pub(super) fn add_rows(&mut self, node: &PlanNode, first: bool, rows: usize, took_us: i64) {
         let measure = self.steps.entry(address(node)).or_default();
         measure.loops += u64::from(first);
@@ -140,19 +142,19 @@ impl Measures {
         measure.total_us += took_us;
     }
 
-    /// Adds what another thread did.
+    /// Adds the measurements of another thread.
     pub(super) fn add_thread(&mut self, other: &Self) {
         for (step, measure) in &other.steps {
             self.steps.entry(*step).or_default().add(measure);
         }
     }
 
-    /// So many threads helped a step.
+    /// Adds `threads` parallel workers to a step's measurements.
     pub(super) fn add_threads(&mut self, node: &PlanNode, threads: usize) {
         self.steps.entry(address(node)).or_default().threads += threads;
     }
 
-    /// Adds what a step needed for sorting or hashing: the most of all its runs.
+    /// Notes the space that a step needed for sorting or hashing. Keeps the maximum of all runs.
     pub(super) fn add_space(&mut self, node: &PlanNode, space: SpaceUse) {
         let most = &mut self.steps.entry(address(node)).or_default().space;
         most.batches = most.batches.max(space.batches);
@@ -162,7 +164,7 @@ impl Measures {
         most.top |= space.top;
     }
 
-    /// Adds what a scan had to do from `before` to `now`.
+    /// Adds the work of a scan between the counts `before` and `now`.
     pub(super) fn add_effort(&mut self, node: &PlanNode, before: ScanEffort, now: ScanEffort) {
         let sum = &mut self.steps.entry(address(node)).or_default().effort;
         sum.heap_fetches += now.heap_fetches - before.heap_fetches;
@@ -175,7 +177,7 @@ fn address(node: &PlanNode) -> usize {
     std::ptr::from_ref(node).addr()
 }
 
-/// A step that is measured while it runs.
+/// A step whose runs are measured.
 pub(super) struct Measured {
     step: Running,
     node: usize,

@@ -1,4 +1,4 @@
-//! MERGE: what becomes of each row of the source.
+//! MERGE: applies an action to each row of the source.
 
 use std::sync::Arc;
 
@@ -51,7 +51,8 @@ impl Step for Merge {
     }
 }
 
-/// What is done about a row of the source; `None` for nothing.
+/// Applies the chosen action to a row of the source. Returns the kind of the change, or `None` if
+/// nothing changed.
 fn merge_row(
     merge: &MergePlan,
     row: &mut [Datum],
@@ -61,14 +62,15 @@ fn merge_row(
     let address = merge.start + merge.relation.columns.len();
     let mut matched = !row[address].is_null();
     let mut newest_judged = None;
-    // Ends: each turn but the last meets a version that another transaction committed, which is locked for this one from
-    // then on, or a row that is there no more and matches nothing.
+    // Ends: each turn but the last meets one of two rows. The first is a version that another
+    // transaction committed, and that this transaction has locked from then on. The second is a row
+    // that no longer exists and matches nothing.
     loop {
         let Some(action) = chosen(merge, matched, row, rt)? else { return Ok(None) };
         let Some(change) = &action.change else { return Ok(None) };
         match attempt(change, newest_judged, row, new, rt)? {
             Attempt::Over(changed) => return Ok(changed.then_some(change.kind)),
-            // Another action may be the one for what the row is now.
+            // The newest version of the row may call for another action.
             Attempt::Met(RowOutcome::Changed { judged, row: newest }) => {
                 show_newest(change, judged.tid(), newest, row)?;
                 newest_judged = Some(judged);
@@ -90,7 +92,7 @@ fn merge_row(
     }
 }
 
-/// The first action whose condition holds.
+/// Returns the first action whose condition holds.
 fn chosen<'m>(
     merge: &'m MergePlan,
     matched: bool,
@@ -109,7 +111,7 @@ fn chosen<'m>(
     Ok(None)
 }
 
-/// 21000 for a row that several rows of the source match.
+/// Makes error 21000 for a target row that several rows of the source match.
 #[cold]
 fn second_time() -> SqlError {
     SqlError::new("21000", "MERGE command cannot affect row a second time")

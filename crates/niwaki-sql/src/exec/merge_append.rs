@@ -1,4 +1,4 @@
-//! The rows of a table's partitions, each of which gives its own in order, merged.
+//! Merges the sorted rows of a table's partitions into one order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,28 +14,29 @@ use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::{AppendPlan, PlanNode};
 
-/// Scans of partitions, of whose next rows the first one comes.
+/// The step that returns the least of the partitions' next rows.
 pub(super) struct MergeAppend {
     plan: Arc<PlanNode>,
     demand: Demand,
     begun: bool,
     inputs: Vec<Input>,
-    /// The keys of the rows that the inputs have, with the inputs' numbers. The first one's row was given when `given` is true.
+    /// The keys of the inputs' current rows, with the inputs' numbers. `given` is set if the step
+    /// has returned the row of the first entry.
     heap: BinaryHeap<Reverse<(Vec<u8>, usize)>>,
     given: bool,
 }
 
 /// The scan of a partition.
 struct Input {
-    /// Its number among the plan's.
+    /// The number of the partition's member in the plan.
     member: usize,
     step: Running,
-    /// What it reads of the rows around it, and its own row.
+    /// The values of surrounding rows that the scan reads, and the scan's own row.
     row: Vec<Datum>,
 }
 
 impl Input {
-    /// Gets its next row, and the keys of it; false if there are no more.
+    /// Reads the next row and encodes its keys. Returns false if there are no more rows.
     fn next(
         &mut self,
         append: &AppendPlan,
@@ -66,7 +67,7 @@ impl MergeAppend {
         }
     }
 
-    /// Gets the first row of each partition that may have rows.
+    /// Reads the first row of each partition that may have rows.
     fn begin(
         &mut self,
         append: &AppendPlan,
@@ -112,7 +113,8 @@ impl Step for MergeAppend {
             }
         }
         let Some(Reverse((_, first))) = self.heap.peek() else { return Ok(false) };
-        // The values that the input has then, it writes anew.
+        // The swapped values that the input's row now holds are overwritten by the input's next
+        // read.
         let own = &mut self.inputs[*first].row[slots.start..slots.end];
         row[slots.start..slots.end].swap_with_slice(own);
         self.given = true;

@@ -1,4 +1,4 @@
-//! Joins of two inputs that come in the order of their keys, NULLs last.
+//! The merge join: joins two inputs that are sorted by their keys, NULLs last.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -12,32 +12,36 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode};
 
-/// An inner row: its values, and its keys.
+/// An inner row, with its values and its keys.
 struct InnerRow {
     values: Vec<Datum>,
     keys: Vec<Datum>,
 }
 
-/// A join of two sorted inputs. It reads on in the inner one as far as the outer row's keys go, and keeps the inner
-/// rows with the same keys: in memory as far as there is room, the others in a temporary file.
+/// The step that joins two sorted inputs.
+///
+/// The step reads the inner input as far as the outer row's keys go, and keeps the inner rows with
+/// the same keys. These rows stay in memory as long as there is room. The other rows go to a
+/// temporary file.
 pub(super) struct MergeJoin {
     plan: Arc<PlanNode>,
     demand: Demand,
     outer: Running,
     /// `None` before the first outer row.
     inner: Option<Running>,
-    /// The inner side's row.
+    /// The row that the inner side's steps write.
     own: Vec<Datum>,
-    /// The inner row that was read last, if it does not belong to the group.
+    /// The last inner row read, if the row does not belong to the group.
     ahead: Option<InnerRow>,
-    /// Inner rows with equal keys, and behind them those that there was no room for.
+    /// Inner rows with equal keys, and then the rows of the group that found no room in memory.
     group: Vec<InnerRow>,
     rest: Option<KeptReader>,
-    /// A row of the rest.
+    /// A row from `rest`.
     kept: Vec<Datum>,
-    /// Memory accounted before the group.
+    /// The statement's memory before the group.
     memory: usize,
-    /// Which of the group comes next for the current outer row; `None` when the next outer row is due.
+    /// The position in the group of the next row for the current outer row; `None` when the next
+    /// outer row is due.
     next: Option<usize>,
     matched: bool,
 }
@@ -64,7 +68,7 @@ impl MergeJoin {
         }
     }
 
-    /// Reads the next inner row whose keys can be equal to anything.
+    /// Reads the next inner row whose keys can equal other keys: none is NULL.
     fn read(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) -> Result<()> {
         self.ahead = None;
         let Some(step) = &mut self.inner else { return Ok(()) };
@@ -85,7 +89,7 @@ impl MergeJoin {
         Ok(())
     }
 
-    /// Goes on to the inner rows whose keys are those of the outer row; the group is empty if there are none.
+    /// Reads on to the inner rows with the outer row's keys. The group is empty if there are none.
     fn seek(&mut self, join: &JoinPlan, keys: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
         if let Some(first) = self.group.first() {
             // Outer rows with equal keys share a group.
@@ -104,7 +108,7 @@ impl MergeJoin {
                 Ordering::Equal => {
                     let bytes = row_bytes(&ahead.values) + row_bytes(&ahead.keys);
                     held += bytes;
-                    // The first stays, for its keys.
+                    // The first row of the group stays in memory, for its keys.
                     if held <= rt.exec.work_mem || self.group.is_empty() || rt.exec.temp.is_none() {
                         rt.charge(bytes)?;
                         self.group.extend(self.ahead.take());
@@ -147,7 +151,8 @@ impl MergeJoin {
         Ok(())
     }
 
-    /// Tries the rest of the group with the current outer row; whether the row is one of the join's.
+    /// Tries the rest of the group with the current outer row. Returns whether `row` is now a row
+    /// of the join.
     fn try_group(
         &mut self,
         join: &JoinPlan,
@@ -191,7 +196,7 @@ impl MergeJoin {
     }
 }
 
-/// How the keys of two rows compare. None of them is NULL.
+/// Compares the keys of two rows. No key is NULL.
 fn order(pairs: &[JoinKey], left: &[Datum], right: &[Datum]) -> Ordering {
     pairs
         .iter()

@@ -1,4 +1,5 @@
-//! Running plans: each step hands its rows up one at a time, or many at once where all of them are wanted ([`batches`]).
+//! Runs plans as trees of steps that return rows one at a time, or in batches where the caller
+//! wants all rows ([`batches`]).
 
 mod aggregate;
 mod append;
@@ -61,15 +62,15 @@ pub use function::Calls;
 pub(crate) use keys::{Fit, fit};
 pub use trigger::FiredTrigger;
 
-/// A step of a plan while it runs. Steps below a projection write their slots of one shared row; a
+/// A running step of a plan. Steps below a projection write their slots of one shared row; a
 /// projection makes a row of its own.
 pub(crate) trait Step: Send {
-    /// Puts the next row's values into `row`; false when there is none.
+    /// Puts the next row's values into `row`. Returns false when there is none.
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool>;
 }
 
-/// A step, as who reads its rows has it: its steps below are reached, and dropped, through it, with
-/// a look at the stack.
+/// A step in the hands of its caller. Each call of the step, and its drop, first checks the room on
+/// the stack.
 pub(crate) struct Running(Option<Box<dyn Step>>);
 
 impl Running {
@@ -77,7 +78,7 @@ impl Running {
         Self(Some(Box::new(step)))
     }
 
-    /// As [`Step::next`].
+    /// Reads the next row, as [`Step::next`] does.
     #[inline]
     pub(crate) fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         match &mut self.0 {
@@ -94,11 +95,11 @@ impl Drop for Running {
     }
 }
 
-/// Rows between two checks for interrupts.
+/// The number of rows between two checks for interrupts.
 const ROWS_PER_CHECK: u32 = 512;
 
 impl Runtime<'_, '_> {
-    /// Counts a row of work; every so many the session is asked whether it was interrupted.
+    /// Counts a row of work. Checks for interrupts every [`ROWS_PER_CHECK`] rows.
     #[inline]
     pub(crate) fn tick(&mut self) -> Result<()> {
         self.state.ticks += 1;
@@ -109,7 +110,7 @@ impl Runtime<'_, '_> {
         Ok(())
     }
 
-    /// Fails if the session was interrupted, or another thread of the step has failed.
+    /// Fails if the session was interrupted, or if another thread of the step has failed.
     pub(crate) fn check_interrupts(&mut self) -> Result<()> {
         // Relaxed: the error itself is read when all threads have ended.
         if self.state.halted.as_ref().is_some_and(|halted| halted.load(Ordering::Relaxed)) {
@@ -118,7 +119,7 @@ impl Runtime<'_, '_> {
         self.exec.environment.check_interrupts()
     }
 
-    /// Accounts for memory that the statement holds on to, and that cannot go to temporary files.
+    /// Charges the statement for memory that cannot go to temporary files.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
         self.state.memory += bytes;
         if self.state.memory > self.exec.memory_limit {
@@ -131,44 +132,47 @@ impl Runtime<'_, '_> {
     }
 }
 
-/// Bytes a kept row takes, roughly.
+/// Returns the approximate bytes of a kept row.
 pub(crate) fn row_bytes(row: &[Datum]) -> usize {
     row.iter().map(value_bytes).sum::<usize>() + size_of_val(row) + 24
 }
 
-/// What is known of a step's rows before it runs.
+/// The use of a step's rows by its caller, as far as known before the step runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Demand {
-    /// The step runs for each of the rows around it, and may read what they have.
+    /// The step runs anew for each surrounding row, and may read the values of those rows.
     Around,
-    /// Perhaps only the first of them will be read: so many, or a few more.
+    /// The caller may read only the first rows: this number, or a few more.
     Some(usize),
-    /// All of them will be.
+    /// The caller will read all rows.
     All,
 }
 
 impl Demand {
-    /// Nobody knows how many.
+    /// The demand of a caller that may read any number of rows.
     const SOME: Self = Self::Some(usize::MAX);
 
-    /// Of the input of a step that reads it to its end before it gives a row.
+    /// Returns the demand on the input of a step that reads its input to the end before its first
+    /// row.
     fn whole(self) -> Self {
         if self == Self::Around { Self::Around } else { Self::All }
     }
 
-    /// Of the input of a step that gives about a row for each of its own, which it reads when it is asked for one.
+    /// Returns the demand on the input of a step that reads about one input row for each row that
+    /// it returns.
     fn about(self) -> Self {
         if matches!(self, Self::Some(_)) { self } else { Self::SOME }
     }
 }
 
-/// Makes the running form of a plan that reads nothing of rows around it, measured if the statement is.
+/// Starts a plan that reads nothing of surrounding rows. The step is measured if the statement is.
 pub(crate) fn start(plan: &Arc<PlanNode>, state: &State) -> Running {
     start_for(plan, Demand::SOME, state)
 }
 
-/// As [`start`], with what is known of its rows. Where all are wanted, what can give them in batches does: they come out of them
-/// one by one.
+/// Starts a plan, as [`start`] does, with a known demand.
+/// If the caller wants all rows, a plan that can run in batches does, and returns the rows of its
+/// batches one by one.
 fn start_for(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running {
     stack::room(0, || start_here(plan, demand, state))
 }
@@ -177,14 +181,14 @@ fn start_here(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running {
     if demand == Demand::All
         && let Some(step) = batches::start_rows(plan)
     {
-        // Steps of batches measure themselves.
+        // Steps in batches measure themselves.
         return Running::new(step);
     }
     let step = plain(plan, demand, state);
     if state.measures.is_some() { Running::new(measure::Measured::new(plan, step)) } else { step }
 }
 
-/// As [`start`], for a step of whose rows at most `wanted` will be read.
+/// Starts a plan, as [`start`] does, for a caller that reads at most `wanted` rows.
 fn start_first(plan: &Arc<PlanNode>, wanted: Option<u64>, state: &State) -> Running {
     let Some(wanted) = wanted.and_then(|wanted| usize::try_from(wanted).ok()) else {
         return start(plan, state);
@@ -217,7 +221,7 @@ fn plain(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running {
         PlanNode::Join(_) => Running::new(join::Join::new(plan, demand, state)),
         PlanNode::Filter { .. } => Running::new(output::Filter::new(plan, demand)),
         PlanNode::Gate { .. } => Running::new(gate::Gate::new(plan, demand)),
-        // Only who takes batches has other threads.
+        // Only callers that take batches use parallel workers.
         PlanNode::Gather { input, .. } => start_for(input, demand, state),
         PlanNode::Aggregate { sorted: true, .. } => {
             Running::new(sorted_aggregate::SortedAggregate::new(plan))
@@ -240,8 +244,8 @@ fn plain(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running {
     }
 }
 
-/// The rows of a nested query for the current row, at most `limit`. Results that depend on no outer
-/// row are computed once.
+/// Returns the rows of a nested query for the current row, at most `limit`. Results that depend on
+/// no outer row are computed once.
 pub(crate) fn sub_query_rows(
     plan: &SubPlan,
     row: &[Datum],
@@ -275,7 +279,7 @@ fn collect(plan: &SubPlan, limit: usize, rt: &mut Runtime<'_, '_>) -> Result<Vec
     let mut step = start_for(&plan.root, Demand::Some(limit), rt.state);
     let mut row = Vec::new();
     let mut rows = Vec::new();
-    // CASE operands of the outer expression are not the nested query's.
+    // The CASE operands of the outer expression do not belong to the nested query.
     let operands = std::mem::take(&mut rt.state.case_operands);
     let width = plan.columns.len();
     let result = loop {
@@ -300,8 +304,8 @@ fn collect(plan: &SubPlan, limit: usize, rt: &mut Runtime<'_, '_>) -> Result<Vec
     result.map(|()| rows)
 }
 
-/// Whether `compare` holds for a row of a nested query (`any`), or for all of them, with SQL's
-/// three values. The query is read for the current row, and only until that is known.
+/// Decides with SQL's three values whether `compare` holds for a row of a nested query (`any`), or
+/// for all its rows. Runs the query for the current row, and only until the result is known.
 pub(crate) fn compare_each(
     plan: &SubPlan,
     row: &[Datum],
@@ -315,7 +319,7 @@ pub(crate) fn compare_each(
     let mut unknown = false;
     let found = loop {
         rt.state.outer.push(outer);
-        // CASE operands of the outer expression are not the nested query's.
+        // The CASE operands of the outer expression do not belong to the nested query.
         let operands = std::mem::take(&mut rt.state.case_operands);
         let more = step.next(&mut candidate, rt);
         rt.state.case_operands = operands;
@@ -329,12 +333,12 @@ pub(crate) fn compare_each(
             _ => {}
         }
     };
-    // What was held for the query goes away with it.
+    // The nested query's memory goes away with the query.
     rt.state.memory = memory;
     Ok(found)
 }
 
-/// State for a statement that has not started, and calls these functions of users.
+/// Makes the state of a statement that has not started, and that calls these functions of users.
 pub(crate) fn fresh_state(functions: Option<Arc<FunctionBodies>>) -> State {
     State { functions, ..State::default() }
 }

@@ -15,7 +15,7 @@ use crate::expr::{Expr, Runtime, value_text};
 use crate::plan::{ModifyKind, ModifyPlan, OuterCheck, PlanNode, RowTriggers};
 use crate::store::{JudgedRow, LockWait, RowLock, RowOutcome};
 
-/// Longest value shown in an error's detail, in bytes.
+/// The longest value that an error's detail shows, in bytes.
 const DETAIL_BYTES_MAX: usize = 64;
 
 /// The step that changes a table.
@@ -65,16 +65,16 @@ impl Step for Modify {
     }
 }
 
-/// Changes the row that the input found; false when there was nothing to change any more. Afterwards
-/// the target's slots hold the new row, if something is returned.
+/// Changes the row that the input found. Returns false when there was nothing left to change.
+/// Afterwards the target's slots hold the new row, if the statement returns something.
 pub(super) fn change(
     modify: &ModifyPlan,
     row: &mut [Datum],
     new: &mut Vec<Datum>,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<bool> {
-    // Ends: each turn but the last meets a version that another transaction committed, which is
-    // locked for this one from then on.
+    // Ends: each turn but the last meets a version that another transaction committed, and that
+    // this transaction has locked from then on.
     let mut newest = None;
     loop {
         match attempt(modify, newest, row, new, rt)? {
@@ -89,16 +89,17 @@ pub(super) fn change(
     }
 }
 
-/// What came of an attempt to change a row.
+/// The result of an attempt to change a row.
 pub(super) enum Attempt {
-    /// It is changed, or it is not to be: a trigger or a conflict says so.
+    /// The attempt is over: the row was changed (true), or a trigger or a conflict prevented the
+    /// change (false).
     Over(bool),
-    /// It is not what it was.
+    /// The row has changed since the input found it.
     Met(RowOutcome),
 }
 
-/// Inserts a row, or tries to change the one that the input found. `newest`: its newest version, if that one
-/// was judged since, and has its slots.
+/// Inserts a row, or tries to change the row that the input found.
+/// `newest` is that row's newest version, if this version was judged since and is in the slots.
 pub(super) fn attempt(
     modify: &ModifyPlan,
     newest: Option<JudgedRow>,
@@ -150,8 +151,8 @@ pub(super) fn attempt(
     Ok(Attempt::Over(true))
 }
 
-/// The version of a row that a change is made on: the newest one, if it was judged again, or the one at this address, which
-/// the scan of the statement found.
+/// Returns the version of a row to change: the newest version, if the row was judged again.
+/// Otherwise it is the version at this address, which the statement's scan found.
 pub(super) fn judged_row(
     relation: &Relation,
     newest: Option<JudgedRow>,
@@ -166,8 +167,9 @@ pub(super) fn judged_row(
     }
 }
 
-/// Locks a row of this table before the triggers see it that are fired before an UPDATE or DELETE: they run once,
-/// and judge the newest version. Gives what was met instead, if the row is not what it was.
+/// Locks a row of this table before its BEFORE triggers for UPDATE or DELETE see it.
+/// The triggers thus run once, and judge the newest version. Returns the outcome if the row has
+/// changed since it was found.
 pub(super) fn lock_for_triggers(
     triggers: &RowTriggers,
     updated: bool,
@@ -179,7 +181,7 @@ pub(super) fn lock_for_triggers(
         true => (TriggerEvent::Update, RowLock::NoKeyUpdate),
         false => (TriggerEvent::Delete, RowLock::Update),
     };
-    // The newest version is locked since it was handed out.
+    // The newest version has been locked since the store returned it.
     if !judged.is_seen() || triggers.of(TriggerTime::Before, event).next().is_none() {
         return Ok(None);
     }
@@ -189,7 +191,7 @@ pub(super) fn lock_for_triggers(
     }
 }
 
-/// INSERT of one row; false where a trigger or the one that is there already keeps it out.
+/// Inserts one row. Returns false if a trigger or an existing row prevents the insertion.
 fn insert(
     modify: &ModifyPlan,
     row: &mut [Datum],
@@ -214,8 +216,8 @@ fn insert(
     Ok(true)
 }
 
-/// After an attempt that did not change the row: its newest version, which takes the place of the one that was found, if that one
-/// is to be changed instead.
+/// Handles an attempt that did not change the row. Returns the row's newest version if the
+/// statement is to change that version instead.
 fn goes_on(
     modify: &ModifyPlan,
     outcome: RowOutcome,
@@ -240,7 +242,8 @@ fn goes_on(
     }
 }
 
-/// Puts the newest version of the row that was found, as its own table has it, into the target's slots.
+/// Puts the newest version of the found row, in the layout of the row's own table, into the
+/// target's slots.
 pub(super) fn show_newest(
     modify: &ModifyPlan,
     tid: Tid,
@@ -259,7 +262,8 @@ pub(super) fn show_newest(
     Ok(())
 }
 
-/// 27000 for a row that a function, called by the statement that is to change the row, has changed before.
+/// Makes error 27000 for a row that an inner function call of the same statement has changed
+/// already.
 pub(super) fn changed_inside(updated: bool) -> SqlError {
     let what = if updated { "updated" } else { "deleted" };
     let message = format!(
@@ -270,7 +274,7 @@ pub(super) fn changed_inside(updated: bool) -> SqlError {
     )
 }
 
-/// Puts the new row where RETURNING reads it.
+/// Puts the new row into the slots that RETURNING reads.
 pub(super) fn returned(modify: &ModifyPlan, row: &mut [Datum], new: &mut [Datum], tid: Tid) {
     if modify.returning.is_empty() {
         return;
@@ -283,7 +287,7 @@ pub(super) fn returned(modify: &ModifyPlan, row: &mut [Datum], new: &mut [Datum]
     row[modify.start + width + 1] = Datum::Oid(modify.relation.oid.0);
 }
 
-/// [`returned`] for a row of a partition.
+/// Puts a new row of a partition into the slots that RETURNING reads, like [`returned`].
 pub(super) fn returned_from(
     modify: &ModifyPlan,
     leaf: &Leaf,
@@ -299,7 +303,8 @@ pub(super) fn returned_from(
     row[modify.start + modify.relation.columns.len() + 1] = Datum::Oid(leaf.relation.oid.0);
 }
 
-/// Whether the row `old` is to be changed, to `new` in the end, if the statement is an UPDATE.
+/// Fires the BEFORE triggers, and checks the new row of an UPDATE. Returns whether the row `old` is
+/// to be changed; `new` is then the final new row of an UPDATE.
 fn admit(
     modify: &ModifyPlan,
     old: &[Datum],
@@ -332,7 +337,8 @@ pub(super) fn new_values(
     assigned_values(&modify.values, modify.start, row, new, rt)
 }
 
-/// Computes a row of these values, the old ones, which begin at slot `start`, where there are none.
+/// Computes a row of these values. A column without a value keeps its old value, from the slots at
+/// `start` on.
 pub(super) fn assigned_values(
     values: &[Option<Expr>],
     start: usize,
@@ -341,7 +347,7 @@ pub(super) fn assigned_values(
     rt: &mut Runtime<'_, '_>,
 ) -> Result<()> {
     new.clear();
-    // What queries gave to several columns of another row is not for this one.
+    // Values that queries assigned to several columns of another row are not valid for this row.
     let before = std::mem::take(&mut rt.state.assigned);
     let computed = values.iter().enumerate().try_for_each(|(column, value)| {
         new.push(match value {
@@ -354,15 +360,15 @@ pub(super) fn assigned_values(
     computed
 }
 
-/// What new rows of one table must satisfy.
+/// The rules for new rows of one table.
 pub(super) struct Rules<'m> {
     pub(super) relation: &'m Relation,
     pub(super) generated: &'m [(usize, Expr)],
     pub(super) checks: &'m [(String, Expr)],
 }
 
-/// Computes the generated columns of a new row, or of one that takes the place of another if `updated`, and refuses it if
-/// NOT NULL, CHECK constraints or bounds do not admit it.
+/// Computes the generated columns of a new row, and checks NOT NULL, CHECK constraints and bounds.
+/// `updated` says that the row takes the place of another row.
 pub(super) fn check_row(
     modify: &ModifyPlan,
     new: &mut [Datum],
@@ -372,7 +378,7 @@ pub(super) fn check_row(
     let (relation, generated) = (&*modify.relation, &*modify.generated);
     let rules = Rules { relation, generated, checks: &modify.checks };
     compute_generated(&rules, new, rt)?;
-    // As in PostgreSQL, where an UPDATE asks first whether the row goes elsewhere.
+    // PostgreSQL too checks first, for an UPDATE, whether the row belongs to another partition.
     if updated {
         check_bounds(modify, new, rt.exec)?;
     }
@@ -381,7 +387,8 @@ pub(super) fn check_row(
         check_bounds(modify, new, rt.exec)?;
     }
     for (view, condition) in &modify.view_checks {
-        // Here a row that may not be seen is refused too.
+        // The check also refuses a row for which the condition is unknown, because such a row would
+        // be invisible.
         if !condition.holds(new, rt)? {
             let message = format!("new row violates check option for view \"{view}\"");
             return Err(
@@ -392,10 +399,10 @@ pub(super) fn check_row(
     Ok(())
 }
 
-/// The detail that shows a row that is refused.
+/// Formats the error detail that shows a refused row.
 pub(super) type ShowRow<'s> = dyn Fn(&[Datum], &ExecContext<'_>) -> String + 's;
 
-/// [`check_row`] without bounds and views.
+/// Does the work of [`check_row`], except for bounds and views.
 pub(super) fn check_rules(
     rules: &Rules<'_>,
     new: &mut [Datum],
@@ -413,7 +420,7 @@ fn compute_generated(rules: &Rules<'_>, new: &mut [Datum], rt: &mut Runtime<'_, 
     Ok(())
 }
 
-/// Refuses a row that NOT NULL or CHECK constraints do not admit.
+/// Refuses a row that violates NOT NULL or CHECK constraints.
 fn check_constraints(
     rules: &Rules<'_>,
     new: &mut [Datum],
@@ -427,7 +434,7 @@ fn check_constraints(
         }
     }
     for (name, condition) in rules.checks {
-        // Unknown passes: only false is refused.
+        // An unknown result passes: only false is refused.
         if matches!(condition.eval(new, rt)?, Datum::Bool(false)) {
             let detail = show(new, rt.exec);
             return Err(check_violation(rules.relation, name, detail, rt.exec));
@@ -510,7 +517,7 @@ pub(super) fn failing_row(relation: &Relation, new: &[Datum], exec: &ExecContext
     format!("Failing row contains ({}).", values.join(", "))
 }
 
-/// A value as details show it: not all of a long one.
+/// Formats a value for an error's detail, and shortens a long value.
 pub(super) fn shown_value(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> String {
     if value.is_null() {
         return "null".to_owned();
@@ -527,7 +534,7 @@ pub(super) fn shown_value(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -
     text
 }
 
-/// Locks the rows that a query returns.
+/// The step that locks the rows that a query returns.
 pub(super) struct LockRows {
     plan: Arc<PlanNode>,
     demand: Demand,
@@ -581,7 +588,7 @@ impl Step for LockRows {
                     }
                 }
             }
-            // With every row at its locked version, not one after the other.
+            // The recheck runs once all rows are at their locked versions, not after each row.
             if changed && !still_found(outer, recheck.as_ref(), row, rt)? {
                 continue;
             }
@@ -591,7 +598,7 @@ impl Step for LockRows {
     }
 }
 
-/// Whether a query finds a row still in which newer versions took the place of those that it found.
+/// Decides whether a query still finds a row after newer versions took the place of its parts.
 fn still_found(
     outer: &[OuterCheck],
     recheck: Option<&Expr>,

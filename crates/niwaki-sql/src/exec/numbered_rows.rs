@@ -1,5 +1,5 @@
-//! Rows that are kept as they come, to be read by their numbers: the first in memory, those that there is no room for
-//! in a temporary file.
+//! Rows kept in the order of their arrival, for reading by number. The first rows stay in memory.
+//! Rows without room in memory go to a temporary file.
 //!
 //! ```text
 //!   memory      rows 0 … m - 1
@@ -7,8 +7,8 @@
 //!   being made  the last block, in memory until it is full
 //! ```
 //!
-//! Of each block is known which row it begins with. One block at a time is in memory to be read, so whoever goes through
-//! the rows, forward or backward, reads each block once.
+//! The structure knows the first row of each block. One block at a time is in memory for reading.
+//! So a reader that goes through the rows, forward or backward, reads each block once.
 
 use niwaki_table::{TempFile, TempSpace};
 use niwaki_types::{Datum, read_tagged_into, write_tagged_row};
@@ -17,26 +17,26 @@ use super::kept_rows::Memory;
 use super::row_bytes;
 use crate::error::{Result, SqlError};
 
-/// Rows that are read by their numbers, all of one width. More may come at any time.
+/// Rows that are read by their numbers, all of one width. More rows may be added at any time.
 pub struct NumberedRows {
     temp: TempSpace,
     block_bytes: usize,
-    /// Bytes of memory that may be held, and are.
+    /// The most bytes of memory that the rows may take, and the bytes that they take.
     budget: usize,
     held: usize,
     width: usize,
     rows: Memory,
     count: u64,
     file: Option<TempFile>,
-    /// Blocks of the file, in its order.
+    /// Blocks of the file, in the file's order.
     blocks: Vec<Block>,
     /// The block that is being made.
     last: Bytes,
-    /// A block that was read, by its place among the blocks.
+    /// The block that was read last, with its position among the blocks.
     loaded: Option<(usize, Bytes)>,
 }
 
-/// Where a block stands.
+/// The place of a block in the file.
 #[derive(Clone, Copy)]
 struct Block {
     first: u64,
@@ -44,7 +44,7 @@ struct Block {
     bytes: usize,
 }
 
-/// Rows in the form that they have in a file, and where each begins.
+/// Rows in their file format, and the offset at which each row begins.
 #[derive(Default)]
 struct Bytes {
     first: u64,
@@ -80,7 +80,7 @@ impl Bytes {
         Self { first, bytes, starts }
     }
 
-    /// Puts the row of this number into `row`; false if it is not here.
+    /// Puts the row with this number into `row`. Returns false if the row is not in these bytes.
     fn read(&self, number: u64, row: &mut [Datum]) -> Result<bool> {
         let Some(place) = number.checked_sub(self.first).and_then(|n| usize::try_from(n).ok())
         else {
@@ -96,7 +96,8 @@ impl Bytes {
 }
 
 impl NumberedRows {
-    /// No rows yet; at most about `budget` bytes of them in memory, the others in a file of `temp`.
+    /// Makes an empty structure. About `budget` bytes of rows stay in memory, and the other rows go
+    /// to a file of `temp`.
     pub fn new(temp: TempSpace, block_bytes: usize, budget: usize) -> Self {
         Self {
             temp,
@@ -113,7 +114,7 @@ impl NumberedRows {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of rows.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -121,11 +122,11 @@ impl NumberedRows {
     /// Keeps one more row, behind the others.
     ///
     /// # Errors
-    /// Those of writing to a temporary file.
+    /// The errors of writing to a temporary file.
     pub fn push(&mut self, row: &[Datum]) -> Result<()> {
         self.width = row.len();
         let in_memory = self.blocks.is_empty() && self.last.starts.is_empty();
-        // The vector may be as large again as what is in it.
+        // A vector may have twice the capacity that its rows need.
         let bytes = row_bytes(row) + size_of_val(row);
         if in_memory && self.held + bytes <= self.budget && self.rows.has_room(row.len()) {
             self.held += bytes;
@@ -156,10 +157,11 @@ impl NumberedRows {
         Ok(())
     }
 
-    /// Puts the row of this number, from 0 on, into `row`; false if there is none.
+    /// Puts the row with this number, counted from 0, into `row`. Returns false if there is no such
+    /// row.
     ///
     /// # Errors
-    /// Those of reading a temporary file.
+    /// The errors of reading a temporary file.
     pub fn read(&mut self, number: u64, row: &mut Vec<Datum>) -> Result<bool> {
         if number >= self.count {
             return Ok(false);

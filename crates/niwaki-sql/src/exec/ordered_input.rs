@@ -1,8 +1,13 @@
-//! What an aggregate wants in an order, or without repetition: `string_agg(x, ',' ORDER BY y)`, `count(DISTINCT x)`.
+//! The rows of aggregate calls that want their input in an order or without repetition:
+//! `string_agg(x, ',' ORDER BY y)`, `count(DISTINCT x)`.
 //!
-//! The rows of all groups go to one sort, by the number of their group and their keys. DISTINCT sorts by the arguments, in
-//! the order that is asked for first, as PostgreSQL does, and leaves out what is equal to the one before; what is
-//! remembered besides spares the sort repetitions. WITHIN GROUP has the rows of a group counted before they come.
+//! The rows of all groups go to one sort, by their group's number and their keys.
+//!
+//! DISTINCT sorts by the requested order first and then by the other arguments, as PostgreSQL does.
+//! It skips a row that equals the row before. A table of seen keys spares the sort some
+//! repetitions.
+//!
+//! WITHIN GROUP needs the number of a group's rows before the first row arrives.
 
 use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
@@ -18,9 +23,9 @@ use crate::plan::AggregateCall;
 pub(super) struct OrderedInput {
     sorter: Option<Sorter<KeyedRows>>,
     sorted: Option<Sorted<KeyedRows>>,
-    /// For DISTINCT: keys that were taken, as many as there is room for.
+    /// For DISTINCT: keys that were taken, as far as there is room for them.
     seen: Option<KeyTable>,
-    /// For WITHIN GROUP: how many rows each group has.
+    /// For WITHIN GROUP: the number of rows of each group.
     rows: Vec<u64>,
     number: u64,
     key: Vec<u8>,
@@ -45,7 +50,7 @@ impl OrderedInput {
         })
     }
 
-    /// Takes the arguments of a row of a group, and the keys of the order.
+    /// Takes the arguments of a group's row, and the row's sort keys.
     pub(super) fn take(
         &mut self,
         group: u32,
@@ -66,7 +71,7 @@ impl OrderedInput {
         self.key.extend_from_slice(&group.to_be_bytes());
         encode_order(call, keys, &mut self.key);
         if call.distinct {
-            // The order is one of arguments; the others follow them.
+            // The sort keys are among the arguments. The other arguments follow as further keys.
             let ordered = |argument: &Expr| call.order.iter().any(|(key, ..)| key.same(argument));
             let others = call.arguments.iter().zip(values).filter(|(other, _)| !ordered(other));
             for (argument, value) in others {
@@ -92,7 +97,7 @@ impl OrderedInput {
         Ok(())
     }
 
-    /// Ends the taking.
+    /// Ends the taking of rows, and sorts them.
     pub(super) fn finish(&mut self, rt: &mut Runtime<'_, '_>) -> Result<()> {
         self.seen = None;
         let sorters = self.sorter.take().into_iter().collect();
@@ -102,7 +107,8 @@ impl OrderedInput {
         Ok(())
     }
 
-    /// Gives the rows of a group to its state. Groups come in the order of their numbers.
+    /// Gives the rows of a group to the group's state. The caller asks for the groups in the order
+    /// of their numbers.
     pub(super) fn give(
         &mut self,
         group: u32,
@@ -152,7 +158,7 @@ impl OrderedInput {
             }
             sorted.next()?;
         }
-        // A fraction that is none is told of where there is no row, too.
+        // A group without rows also reports an invalid fraction.
         if let (false, Some(set), Some(direct)) = (begun, state.ordered_rows(), call.direct) {
             let direct = &call.arguments[..direct];
             let reads_row = |part: &Expr| matches!(part.kind, ExprKind::Slot { depth: 0, .. });
@@ -167,7 +173,7 @@ impl OrderedInput {
     }
 }
 
-/// Writes what a row is ordered by.
+/// Writes the sort keys of a row.
 fn encode_order(call: &AggregateCall, keys: &[Datum], out: &mut Vec<u8>) {
     for ((expr, descending, nulls_first), value) in call.order.iter().zip(keys) {
         let (descending, nulls_first) = (*descending, *nulls_first);

@@ -14,7 +14,7 @@ fn other_plan() -> SqlError {
     SqlError::internal("a step of another plan")
 }
 
-/// Keeps the rows for which a condition holds.
+/// The step that keeps the rows for which a condition holds.
 pub(super) struct Filter {
     plan: Arc<PlanNode>,
     demand: Demand,
@@ -41,13 +41,13 @@ impl Step for Filter {
     }
 }
 
-/// Computes new rows.
+/// The step that computes new rows.
 pub(super) struct Project {
     plan: Arc<PlanNode>,
     demand: Demand,
     input: Option<Running>,
     row: Vec<Datum>,
-    /// The sets of the current input row.
+    /// The set-returning calls of the current input row.
     sets: Vec<Option<SetValues>>,
 }
 
@@ -88,7 +88,8 @@ impl Step for Project {
             }
             if !sets.is_empty() {
                 rt.tick()?;
-                // The sets run in step; one that is over gives NULL until the longest is.
+                // All sets advance together. A set that is over gives NULL until the longest set is
+                // over.
                 let mut any = false;
                 for (number, place) in self.sets.iter_mut().enumerate() {
                     let value = match place {
@@ -121,7 +122,7 @@ impl Step for Project {
     }
 }
 
-/// Skips rows, and stops after some.
+/// The step that skips rows, and stops after some rows.
 pub(super) struct Limit {
     plan: Arc<PlanNode>,
     input: Option<Running>,

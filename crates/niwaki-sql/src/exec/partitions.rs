@@ -1,4 +1,4 @@
-//! Changes of a partitioned table: each row finds the partition that it belongs to.
+//! Changes of a partitioned table: finds the partition that each row belongs to.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use crate::expr::Runtime;
 use crate::plan::{LeafRules, ModifyKind, ModifyPlan, RowTriggers, TriggerCall};
 use crate::store::{InsertOutcome, JudgedRow, RowOutcome};
 
-/// The partition that a row of a partitioned table lies in, by its `tableoid`; none of any other table.
+/// Returns the partition of a row by the row's `tableoid`. Returns `None` if the table is not
+/// partitioned.
 pub(super) fn leaf_of_row<'r>(relation: &'r Relation, table: &Datum) -> Result<Option<&'r Leaf>> {
     let Some(partitions) = &relation.partitions else { return Ok(None) };
     let number = match table {
@@ -29,7 +30,7 @@ pub(super) fn leaf_of_row<'r>(relation: &'r Relation, table: &Datum) -> Result<O
     leaf.map(Some).ok_or_else(|| SqlError::internal("a row of no partition"))
 }
 
-/// As for a table: inserts a row, or tries to change the one that the input found.
+/// Inserts a row, or tries to change the row that the input found, as for a plain table.
 pub(super) fn attempt(
     modify: &ModifyPlan,
     newest: Option<JudgedRow>,
@@ -49,7 +50,7 @@ pub(super) fn attempt(
     change_found(modify, partitions, newest, row, new, rt)
 }
 
-/// The leaf that a new row belongs to.
+/// Returns the number of the leaf that a new row belongs to.
 fn target(
     modify: &ModifyPlan,
     partitions: &Partitions,
@@ -60,7 +61,7 @@ fn target(
     partitions.route(&modify.relation, new).map_err(|none| no_partition(&none, exec))
 }
 
-/// A leaf, and what is planned for it.
+/// A leaf, with the rules that the plan has for it.
 #[derive(Clone, Copy)]
 struct Place<'m> {
     number: usize,
@@ -81,7 +82,8 @@ impl<'m> Place<'m> {
         self.rules.triggers.as_ref()
     }
 
-    /// Fires the triggers before a row of the leaf is inserted; false where one leaves it out.
+    /// Fires the triggers before a row of the leaf is inserted. Returns false if a trigger skips
+    /// the row.
     fn before_insert(
         self,
         modify: &ModifyPlan,
@@ -113,7 +115,8 @@ impl<'m> Place<'m> {
         triggers.before_each(TriggerEvent::Insert, None, Some(own), &look, rt)
     }
 
-    /// The new row of the leaf with its generated columns, if its constraints admit it.
+    /// Returns the leaf's new row with its generated columns, if the leaf's constraints admit the
+    /// row.
     fn checked(
         self,
         modify: &ModifyPlan,
@@ -123,7 +126,7 @@ impl<'m> Place<'m> {
         let Self { leaf, rules, .. } = self;
         let (generated, checks) = (&*rules.generated, &*rules.checks);
         let rules = Rules { relation: &leaf.relation, generated, checks };
-        // A row is shown as the statement sees it.
+        // The error shows the row in the layout of the statement's table.
         let show = |own: &[Datum], exec: &ExecContext<'_>| {
             failing_row(&modify.relation, &leaf.columns.backward(own), exec)
         };
@@ -153,7 +156,7 @@ impl<'m> Place<'m> {
     }
 }
 
-/// 23514 for a row that a trigger has made one of another partition.
+/// Makes error 23514 for a row that a trigger has moved to another partition.
 fn outside(modify: &ModifyPlan, leaf: &Leaf, own: &[Datum], exec: &ExecContext<'_>) -> SqlError {
     let table = &leaf.relation;
     let message = format!("new row for relation \"{}\" violates partition constraint", table.name);
@@ -227,7 +230,7 @@ fn insert(
     }
 }
 
-/// UPDATE and DELETE.
+/// Updates or deletes a row that the input found.
 fn change_found(
     modify: &ModifyPlan,
     partitions: &Partitions,
@@ -284,7 +287,7 @@ fn change_found(
         Deletion::Met(outcome) => return Ok(Attempt::Met(outcome)),
         Deletion::Done => {}
     }
-    // Whether it has a place at all is asked of the newest version alone.
+    // Only the newest version of the row decides whether the new row has a partition.
     let to = Place::of(modify, partitions, to?)?;
     let mut own = to.leaf.columns.forward(new);
     if !to.before_insert(modify, partitions, &mut own, rt)? {
@@ -300,15 +303,15 @@ fn change_found(
     Ok(Attempt::Over(true))
 }
 
-/// What came of an attempt to delete a row.
+/// The result of an attempt to delete a row.
 enum Deletion {
     Done,
-    /// A trigger leaves it where it is.
+    /// A trigger prevented the deletion.
     Left,
     Met(RowOutcome),
 }
 
-/// Deletes a row of a leaf; `moves`: it is to be one of another.
+/// Deletes a row of a leaf. `moves`: the row will be inserted into another leaf.
 fn delete(
     place: Place<'_>,
     judged: JudgedRow,
@@ -334,8 +337,9 @@ fn delete(
     Ok(Deletion::Done)
 }
 
-/// A row cannot go that others refer to by a table which it leaves, between its partition and the
-/// table of the statement: 0A000. To a foreign key of the partition itself the row is deleted.
+/// Returns error 0A000 if other rows may refer to the moving row through a table between its
+/// partition and the statement's table. The row leaves such a table. For a foreign key that refers
+/// to the partition itself, the move is a deletion.
 fn refuse_referenced(leaf: &Relation, of: &Relation, exec: &ExecContext<'_>) -> Result<()> {
     let above = |oid| exec.catalog.relation(oid).and_then(|table| table.partition_of.as_ref());
     let below = |oid: &Oid| *oid != of.oid;
@@ -351,7 +355,7 @@ fn refuse_referenced(leaf: &Relation, of: &Relation, exec: &ExecContext<'_>) -> 
     ))
 }
 
-/// 23514 for a row that no partition takes.
+/// Makes error 23514 for a row that no partition takes.
 #[cold]
 fn no_partition(none: &NoPartition<'_>, exec: &ExecContext<'_>) -> SqlError {
     let table = none.table;

@@ -1,5 +1,5 @@
-//! Point statements: one row by a whole unique key, or one row inserted. They plan nothing, build no
-//! steps, and reuse the session's buffers.
+//! Runs point statements: one row by a whole unique key, or one inserted row.
+//! Point statements plan nothing, build no steps, and reuse the session's buffers.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::plan::{KeyCondition, ModifyKind, ModifyPlan, PathPlan, PlanNode, ScanPlan};
 
-/// A plan of one of the shapes that need no steps.
+/// A plan whose shape needs no steps.
 #[derive(Clone, Debug)]
 pub(crate) enum PointPlan {
     /// `SELECT … FROM t WHERE key = …`
@@ -46,9 +46,9 @@ impl PointPlan {
         }
     }
 
-    /// Runs it; returns the number of rows returned or changed.
+    /// Runs the statement, and returns the number of rows returned or changed.
     pub(crate) fn run(&self, rt: &mut Runtime<'_, '_>, sink: &mut dyn RowSink) -> Result<u64> {
-        // The buffers leave the context, so that both can be used at the same time.
+        // The buffers leave the context, so that the statement can use both at the same time.
         let mut scratch = std::mem::take(rt.exec.scratch);
         let result = match self {
             Self::Select { root, keys } => select(root, keys, &mut scratch, rt, sink),
@@ -69,7 +69,7 @@ fn point_keys(input: &PlanNode) -> Option<Vec<KeyOrder>> {
     Some((0..path.keys.len()).map(|column| key_order(&scan.relation, path.index, column)).collect())
 }
 
-/// Fetches the row of a unique key into the scratch row; false when there is none.
+/// Fetches the row of a unique key into the scratch row. Returns false when there is none.
 fn fetch(
     scan: &ScanPlan,
     keys: &[KeyOrder],

@@ -11,17 +11,17 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::{PlanNode, RecursivePlan};
 
-/// Gives the rows of the first term, then again and again those of the second one over the rows that were new the
-/// last time, until there are none.
+/// The step of a recursive query. It returns the rows of the first term. Then it runs the second
+/// term on the new rows of the last turn, until a turn has none.
 pub(super) struct Recursive {
     plan: Arc<PlanNode>,
     step: Option<Running>,
     begun: bool,
-    /// UNION: what has been given.
+    /// The rows already returned; used by UNION without ALL.
     seen: SeenRows,
     /// Rows that turned out to be new at the end of a turn.
     late: Option<KeptReader>,
-    /// The new rows of this turn, and how many they are.
+    /// The new rows of this turn, and their number.
     new: Option<RowKeeper>,
     count: u64,
 }
@@ -97,7 +97,8 @@ impl Step for Recursive {
     }
 }
 
-/// Gives the second term its rows; what was computed from those of the last turn is forgotten.
+/// Sets the working rows of the second term, and forgets the results computed from the last turn's
+/// working rows.
 fn set_working(state: &mut State, plan: &RecursivePlan, rows: Option<KeptRows>) {
     if state.working.len() <= plan.number {
         state.working.resize(plan.number + 1, None);

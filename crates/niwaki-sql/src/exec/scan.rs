@@ -13,12 +13,13 @@ use crate::expr::{Expr, Runtime};
 use crate::plan::{IndexPath, PathPlan, PlanNode, ScanPlan};
 use crate::store::{RowBatch, ScanEffort, ScanPath, ScanState};
 
-/// Rows that a scan reads ahead, at most.
+/// The most rows that a scan reads ahead.
 const BATCH_ROWS: usize = 1_000;
-/// Rows of the first batch of an index scan, at most: many want only a few. Each further batch of a scan has four times as many as the one before.
+/// The most rows in the first batch of an index scan, because many callers want only a few rows.
+/// Each further batch of a scan has four times as many rows as the batch before.
 const FIRST_INDEX_ROWS: usize = 32;
 
-/// A scan of one table.
+/// The step that scans one table.
 pub(super) struct TableScan {
     plan: Arc<PlanNode>,
     demand: Demand,
@@ -53,7 +54,7 @@ impl TableScan {
             PathPlan::Index(_) => FIRST_INDEX_ROWS,
             _ => BATCH_ROWS,
         };
-        // Who takes the first job of a queue would read thirty more.
+        // A statement that takes the first job of a queue must not read thirty more rows.
         self.batch_rows = match self.demand {
             Demand::Some(wanted) => wanted.clamp(1, most),
             Demand::Around | Demand::All => most,
@@ -65,7 +66,7 @@ impl TableScan {
         Ok(())
     }
 
-    /// Reads the next batch; false when there is nothing left.
+    /// Reads the next batch. Returns false when nothing is left.
     fn refill(&mut self, scan: &ScanPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         self.batch.clear();
         self.position = 0;
@@ -88,7 +89,8 @@ impl TableScan {
     }
 }
 
-/// The path with its values; `None` if no row can satisfy its conditions. `row` has what the scan reads of the rows around it.
+/// Returns the path with its values, or `None` if no row can satisfy its conditions.
+/// `row` has the values of surrounding rows that the scan reads.
 pub(super) fn scan_path(
     scan: &ScanPlan,
     row: &[Datum],
@@ -155,7 +157,7 @@ impl Step for TableScan {
     }
 }
 
-/// Writes the system columns that something reads.
+/// Writes the system columns that the plan reads.
 pub(super) fn fill_system(scan: &ScanPlan, tid: Tid, row: &mut [Datum]) {
     let first = scan.start + scan.relation.columns.len();
     if scan.system[0] {

@@ -1,9 +1,11 @@
-//! Rows that a recursive UNION has given, so that none is given again.
+//! The rows that a recursive UNION has returned, so that the UNION returns no row twice.
 //!
-//! Their keys stay in a table in memory as long as there is room. Those that come later go to files, and into a filter
-//! that knows of most rows that they are in none of them. The others are in doubt until the turn ends. Then the files
-//! are read once, for as many rows in doubt as there is room for. As few rows that are new are in doubt, a long chain
-//! does not read the files at each of its links.
+//! The keys of the first rows stay in a table in memory as long as there is room. Later keys go to
+//! files, and into a Bloom filter. The filter proves for most new rows that no file has them. All
+//! other rows stay in doubt until the turn ends.
+//!
+//! Then one pass over the files decides as many rows in doubt as there is room for. Few new rows
+//! are in doubt, so a query that follows a long chain does not read the files at each link.
 
 use niwaki_env::memory;
 use niwaki_table::{KeyedRows, Run, RunWriter};
@@ -15,22 +17,22 @@ use super::spill::{SpaceUse, checked, encode_columns, hash_key, reader};
 use crate::error::Result;
 use crate::expr::Runtime;
 
-/// Which share of the memory the filter has.
+/// The filter's share of the memory: one part in this number.
 const FILTER_SHARE: usize = 8;
 /// Bits of the filter for each key.
 const FILTER_BITS: u64 = 3;
 
-/// What is known of a row.
+/// The answer to whether a row was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// It is the first of its kind.
+    /// The row is the first of its kind.
     Never,
     Before,
-    /// To be told when the turn ends.
+    /// The end of the turn will decide.
     InDoubt,
 }
 
-/// The rows that have been given.
+/// The rows that the query has returned.
 #[derive(Default)]
 pub(super) struct SeenRows {
     table: KeyTable,
@@ -40,16 +42,16 @@ pub(super) struct SeenRows {
     space: SpaceUse,
 }
 
-/// What there is no room for.
+/// The keys and rows that found no room in memory.
 struct Beyond {
     filter: Vec<u64>,
-    /// Keys of rows that have been given; each run has less than half of what the one before has.
+    /// Keys of returned rows. Each run has less than half the records of the run before.
     runs: Vec<Run<KeyedRows>>,
     keys: Writer,
     in_doubt: Writer,
 }
 
-/// A run that is being written, and how many records it has.
+/// A run that is being written, with its number of records.
 struct Writer {
     run: RunWriter<KeyedRows>,
     records: u64,
@@ -65,14 +67,14 @@ impl Writer {
         Ok(self.run.push(&checked(key, 0, row)?)?)
     }
 
-    /// Ends the run and begins another.
+    /// Ends the run, and begins another.
     fn take(&mut self, rt: &Runtime<'_, '_>) -> Result<Run<KeyedRows>> {
         Ok(std::mem::replace(self, Self::new(rt)?).run.finish()?)
     }
 }
 
 impl SeenRows {
-    /// Looks whether a row was there, and remembers it.
+    /// Checks whether a row was seen before, and remembers the row.
     pub(super) fn look(
         &mut self,
         row: &[Datum],
@@ -106,7 +108,7 @@ impl SeenRows {
         Ok(Seen::InDoubt)
     }
 
-    /// At the end of a turn: those rows in doubt that are new.
+    /// Returns the rows in doubt that are new, at the end of a turn.
     pub(super) fn late(
         &mut self,
         rt: &mut Runtime<'_, '_>,
@@ -119,7 +121,7 @@ impl SeenRows {
         let mut rest = beyond.in_doubt.take(rt)?;
         let mut new = RowKeeper::new(rt.exec);
         let mut row = vec![Datum::Null; width];
-        // Ends: of what is left each time at least one is told.
+        // Ends: each turn decides at least one of the remaining rows.
         while rest.records() > 0 {
             self.space.disk += rest.bytes();
             beyond.settle(rt)?;
@@ -163,7 +165,7 @@ impl SeenRows {
         Ok(Some(new.finish()?))
     }
 
-    /// What was needed.
+    /// Returns the space that the rows needed.
     pub(super) fn space(&mut self) -> SpaceUse {
         if self.beyond.is_none() {
             self.space.table(self.table.memory(), self.table.len());
@@ -173,10 +175,10 @@ impl SeenRows {
 }
 
 impl Beyond {
-    /// Nothing in it yet. Its filter is as large as may be.
+    /// Makes an empty structure, whose filter is as large as the memory allows.
     fn new(rt: &Runtime<'_, '_>) -> Result<Self> {
         let mut words = rt.exec.hash_mem / FILTER_SHARE / size_of::<u64>();
-        // Ends: a small one may always be taken. It leaves more rows in doubt.
+        // Ends: a small filter always fits. A small filter leaves more rows in doubt.
         while !memory::has_room(words * size_of::<u64>()) {
             words /= 2;
         }
@@ -184,7 +186,7 @@ impl Beyond {
         Ok(Self { filter: vec![0; words.max(1)], runs: Vec::new(), keys, in_doubt })
     }
 
-    /// Puts a key into the filter; true if it was certainly not there.
+    /// Puts a key into the filter. Returns true if the key was certainly not there.
     fn note(&mut self, key: &[u8]) -> bool {
         let (first, second) = (hash_key(key, 0), hash_key(key, 1) | 1);
         let bits = self.filter.len() as u64 * u64::from(u64::BITS);
@@ -201,7 +203,7 @@ impl Beyond {
         new
     }
 
-    /// Makes the keys that were written last readable. Runs are put together, so that they stay few.
+    /// Makes the last written keys readable, and merges runs so that the runs stay few.
     fn settle(&mut self, rt: &mut Runtime<'_, '_>) -> Result<()> {
         if self.keys.records == 0 {
             return Ok(());

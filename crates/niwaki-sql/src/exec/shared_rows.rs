@@ -1,8 +1,9 @@
-//! The rows of a WITH query, computed as far as somebody has read them.
+//! The rows of a WITH query, computed only as far as its readers have read.
 //!
-//! A recursive query can have no end, and LIMIT stop reading it. So rows are computed one by one, as long as they
-//! have room in memory. Those behind go to files, each with about as many rows as there were before: whoever wants
-//! one more row has computed at most twice as many as he has read, and the files stay few.
+//! A recursive query may have no end, and LIMIT may stop reading it. So the rows are computed one
+//! by one as long as there is room in memory. Later rows go to files. Each file has about as many
+//! rows as all rows before it. A reader that wants one more row thus computes at most twice as many
+//! rows as it has read, and the files stay few.
 
 use std::sync::Arc;
 
@@ -14,23 +15,23 @@ use crate::error::Result;
 use crate::expr::Runtime;
 use crate::plan::SubPlan;
 
-/// Fewest rows of a file.
+/// The least number of rows of a file.
 const FILE_ROWS_MIN: usize = 64;
 
-/// Rows of a WITH query, and the steps that give more.
+/// Rows of a WITH query, and the step that returns more rows.
 pub(crate) struct SharedRows {
-    /// `None` at the end.
+    /// The step; `None` once the query has ended.
     step: Option<Running>,
     rows: Memory,
-    /// Bytes of those rows.
+    /// Bytes of the rows in memory.
     held: usize,
-    /// What comes behind them.
+    /// The files with the rows behind those in memory.
     files: Vec<KeptRows>,
-    /// Rows in memory and in files.
+    /// The number of rows in memory and in files.
     count: usize,
 }
 
-/// The state of a WITH query, which begins now unless it has begun.
+/// Returns the state of a WITH query, and begins the query if it has not begun.
 fn state_of<'s>(plan: &SubPlan, rt: &'s mut Runtime<'_, '_>) -> &'s mut SharedRows {
     let state = &mut *rt.state;
     if state.shared.len() <= plan.number {
@@ -46,8 +47,8 @@ fn state_of<'s>(plan: &SubPlan, rt: &'s mut Runtime<'_, '_>) -> &'s mut SharedRo
     state.shared[plan.number].insert(begun)
 }
 
-/// Takes the steps of a WITH query, runs something with them on a level of their own, and puts them back if it says
-/// that there are more rows. False if there were none left.
+/// Takes the step of a WITH query, and calls `run` with the step on a query level of its own. Puts
+/// the step back if `run` reports more rows. Returns false if the query had ended.
 fn with_step(
     plan: &SubPlan,
     rt: &mut Runtime<'_, '_>,
@@ -55,7 +56,7 @@ fn with_step(
 ) -> Result<bool> {
     let Some(mut step) = state_of(plan, rt).step.take() else { return Ok(false) };
     rt.state.outer.push(Vec::new());
-    // CASE operands of the outer expression are not the nested query's.
+    // The CASE operands of the outer expression do not belong to the nested query.
     let operands = std::mem::take(&mut rt.state.case_operands);
     let more = run(&mut step, rt);
     rt.state.case_operands = operands;
@@ -66,12 +67,12 @@ fn with_step(
     Ok(true)
 }
 
-/// Computes more rows; false if there are none.
+/// Computes more rows. Returns false if the query has ended.
 fn compute(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
     let (work_mem, width) = (rt.exec.work_mem, plan.columns.len());
     let state = state_of(plan, rt);
     let count = state.count;
-    // What comes behind a file goes to files.
+    // Rows behind a file go to files too.
     let fits = state.files.is_empty() && state.held <= work_mem && state.rows.has_room(width);
     let in_memory = fits || rt.exec.temp.is_none();
     with_step(plan, rt, |step, rt| {
@@ -81,7 +82,7 @@ fn compute(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
             if more {
                 let row = row.get(..width).unwrap_or(&row);
                 let state = state_of(plan, rt);
-                // The vector may be as large again as what is in it.
+                // A vector may have twice the capacity that its rows need.
                 state.held += row_bytes(row) + size_of_val(row);
                 state.rows.push(row);
                 state.count += 1;
@@ -107,7 +108,7 @@ fn compute(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
     })
 }
 
-/// Runs a WITH query to its end; its rows are not read any more.
+/// Runs a WITH query to its end. Nothing reads the query's rows afterwards.
 pub(super) fn run_out(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<()> {
     with_step(plan, rt, |step, rt| {
         let mut row = Vec::new();
@@ -119,10 +120,10 @@ pub(super) fn run_out(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// A place in the rows of a WITH query.
+/// A reading position in the rows of a WITH query.
 pub(super) struct SharedReader {
     plan: Arc<SubPlan>,
-    /// Rows given of those in memory, and files given.
+    /// The number of rows read from memory, and the number of files read.
     given: usize,
     files: usize,
     file: Option<KeptReader>,
@@ -133,7 +134,7 @@ impl SharedReader {
         Self { plan: Arc::clone(plan), given: 0, files: 0, file: None }
     }
 
-    /// Puts the next row into `row`, which is as wide; false at the end.
+    /// Puts the next row into `row`, which has the row's width. Returns false at the end.
     pub(super) fn next(&mut self, row: &mut [Datum], rt: &mut Runtime<'_, '_>) -> Result<bool> {
         loop {
             if let Some(file) = &mut self.file {

@@ -11,16 +11,17 @@ use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::{PlanNode, SortKey};
 
-/// Sorts all rows before the first goes on: by the index keys of their keys, whose order is that of bytes.
+/// The step that sorts all rows before it returns the first. Rows are compared by the bytes of
+/// their encoded index keys.
 pub(super) struct Sort {
     plan: Arc<PlanNode>,
     demand: Demand,
     sorted: Option<Sorted<KeyedRows>>,
-    /// How many rows will be read, if that is known.
+    /// The number of rows that the caller will read, if known.
     wanted: Option<usize>,
 }
 
-/// Appends the keys of a row: their bytes have the order of the rows.
+/// Appends the encoded keys of a row. The bytes have the order of the rows.
 pub(super) fn encode_sort_keys(
     keys: &[SortKey],
     row: &[Datum],
@@ -43,12 +44,13 @@ impl Sort {
         Self { plan: Arc::clone(plan), demand, sorted: None, wanted: None }
     }
 
-    /// A sort of which at most `wanted` rows will be read.
+    /// Makes a sort whose caller reads at most `wanted` rows.
     pub(super) fn of_first(plan: &Arc<PlanNode>, wanted: usize, demand: Demand) -> Self {
         Self { wanted: Some(wanted), ..Self::new(plan, demand) }
     }
 
-    /// `row` has what the input reads of the rows around it, and is kept with each of its rows.
+    /// Sorts the input. `row` has the values of surrounding rows that the input reads, and each
+    /// sorted row keeps them.
     fn run(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Sorted<KeyedRows>> {
         let PlanNode::Sort { input, keys, .. } = &*self.plan else {
             return Err(SqlError::internal("a sort of another plan"));
@@ -65,7 +67,7 @@ impl Sort {
             key.clear();
             encode_sort_keys(keys, &row, &mut key, rt)?;
             number += 1;
-            // The order is one of keys, so the row need not be written if it is not wanted.
+            // The key alone decides the order, so the step need not write a row that is not wanted.
             if !sorter.wants(&checked(&key, number, &[])?) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Grouping rows that come in the order of what they are grouped by: one group after the other.
+//! Groups rows that arrive in the order of their group values, one group after the other.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime, is_true};
 use crate::plan::{AggregateCall, PlanNode};
 
-/// A step that makes one row per group, as soon as the first row of the next is there.
+/// The step that returns the row of a group when the first row of the next group arrives.
 pub(super) struct SortedAggregate {
     plan: Arc<PlanNode>,
     /// `None` before the first row, and at the end.
     input: Option<Running>,
     begun: bool,
     row: Vec<Datum>,
-    /// The group at hand: what its rows are equal in, the key of that, and a state for each call.
+    /// The group at hand: its group values, their key, and a state for each call.
     values: Vec<Datum>,
     key: Vec<u8>,
     states: Vec<Accumulator>,
-    /// Bytes that the states were charged for.
+    /// Bytes charged for the states.
     held: usize,
-    /// The key of the row that was read last.
+    /// The key of the last row read.
     next_key: Vec<u8>,
 }
 
@@ -76,7 +76,7 @@ impl SortedAggregate {
         Ok(())
     }
 
-    /// Ends the group at hand: its row.
+    /// Ends the group at hand, and puts its row into `row`.
     fn finish(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<()> {
         row.clear();
         row.append(&mut self.values);
@@ -88,7 +88,7 @@ impl SortedAggregate {
     }
 }
 
-/// What a row is grouped by; puts the key of it into `key`.
+/// Computes the group values of a row, and puts their key into `key`.
 fn group_of(
     exprs: &[Expr],
     row: &[Datum],

@@ -1,12 +1,12 @@
-//! Keys in a temporary file, in their order, and an index in memory of where to look for one.
+//! Sorted keys in a temporary file, with a sparse index in memory.
 //!
 //! ```text
-//! file:   [length key] [length key] … | [length key] … | …      a stretch at least `stretch_bytes` long
+//! file:   [length key] [length key] … | [length key] … | …    at least `stretch_bytes` a stretch
 //! fences:  first key, offset           first key, offset        in memory
 //! ```
 //!
-//! When the fences outgrow their share of the memory, every second one goes, and stretches become twice as long: whatever
-//! the memory is, a look-up is right, only slower.
+//! When the fences outgrow their share of the memory, every second fence goes, and stretches become
+//! twice as long. So a look-up is right with any amount of memory, only slower.
 
 use std::cmp::Ordering;
 
@@ -16,25 +16,25 @@ use niwaki_table::{KeyedRows, Sorter, TempFile};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 
-/// Bytes in front of a key in the file: its length.
+/// The size in bytes of the length before each key in the file.
 const LENGTH_BYTES: usize = 4;
 
-/// Which share of the memory for a hash table the fences may have.
+/// The fences' share of the memory for a hash table: one part in this number.
 const FENCES_SHARE: usize = 4;
 
-/// Keys in a file.
+/// Sorted keys in a file.
 pub(super) struct SortedKeys {
     file: TempFile,
     fences: Fences,
-    /// What was read last.
+    /// The bytes of the file that were read last.
     buffer: Vec<u8>,
 }
 
-/// The first keys of the stretches of the file, and where these begin.
+/// The first keys of the file's stretches, and the offsets at which the stretches begin.
 #[derive(Default)]
 struct Fences {
     keys: Vec<u8>,
-    /// Where each key ends in `keys`, and the offset of its stretch.
+    /// The end of each key in `keys`, and the offset of the key's stretch.
     ends: Vec<(usize, u64)>,
 }
 
@@ -49,12 +49,12 @@ impl Fences {
         self.ends.push((self.keys.len(), offset));
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     fn memory(&self) -> usize {
         self.keys.capacity() + self.ends.capacity() * size_of::<(usize, u64)>()
     }
 
-    /// Leaves out every second one.
+    /// Removes every second fence.
     fn thin(&mut self) {
         let mut kept = Self::default();
         for number in (0..self.ends.len()).step_by(2) {
@@ -63,9 +63,10 @@ impl Fences {
         *self = kept;
     }
 
-    /// Where the stretch begins and ends in which a key may stand; `None` if it stands before all. `len`: bytes of the file.
+    /// Returns the begin and end of the stretch that may have the key; `None` if the key stands
+    /// before all stretches. `len` is the file's length in bytes.
     fn stretch(&self, key: &[u8], len: u64) -> Option<(u64, u64)> {
-        // The first fence that is greater.
+        // Searches for the first fence that is greater than the key.
         let (mut low, mut high) = (0, self.ends.len());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -77,7 +78,7 @@ impl Fences {
 }
 
 impl SortedKeys {
-    /// The keys that the sort has taken, each once.
+    /// Writes the keys of a sort to a file, each once.
     pub(super) fn of(sorter: Sorter<KeyedRows>, rt: &mut Runtime<'_, '_>) -> Result<Self> {
         let chunk = rt.exec.temp_chunk;
         let budget = rt.exec.hash_mem / FENCES_SHARE;
@@ -98,7 +99,7 @@ impl SortedKeys {
             if begun.is_none_or(|bytes| bytes >= stretch_bytes) {
                 fences.push(record.key, offset);
                 let too_many = |bytes: usize| bytes > budget || !memory::has_room(bytes);
-                // Ends: each turn leaves half of them.
+                // Ends: each turn leaves half of the fences.
                 while too_many(fences.memory()) && fences.ends.len() > 1 {
                     fences.thin();
                     stretch_bytes = stretch_bytes.saturating_mul(2);
@@ -118,7 +119,7 @@ impl SortedKeys {
         Ok(Self { file, fences, buffer })
     }
 
-    /// Whether a key is there. Reads a chunk at a time.
+    /// Decides whether the file has a key. Reads a chunk at a time.
     pub(super) fn contain(&mut self, key: &[u8], rt: &mut Runtime<'_, '_>) -> Result<bool> {
         let Some((mut at, end)) = self.fences.stretch(key, self.file.len()) else {
             return Ok(false);
@@ -141,7 +142,7 @@ impl SortedKeys {
         }
     }
 
-    /// Whether one of the keys satisfies `test`. Reads a chunk at a time, from the first on.
+    /// Decides whether some key satisfies `test`. Reads a chunk at a time, from the first on.
     pub(super) fn any(
         &mut self,
         test: &mut dyn FnMut(&[u8]) -> bool,
@@ -165,8 +166,8 @@ impl SortedKeys {
         }
     }
 
-    /// Reads a chunk of the file behind what the buffer holds from `begin` on; returns where it
-    /// ends.
+    /// Drops the buffer's bytes before `begin`, and reads the next chunk of the file behind the
+    /// rest. Returns the new file position.
     fn read_on(
         &mut self,
         begin: &mut usize,
@@ -185,7 +186,7 @@ impl SortedKeys {
     }
 }
 
-/// The key that begins at `at`, if all of it is there.
+/// Returns the key that begins at `at`, if all its bytes are there.
 fn key_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
     let (length, rest) = bytes.get(at..)?.split_first_chunk::<LENGTH_BYTES>()?;
     rest.get(..usize::try_from(u32::from_le_bytes(*length)).ok()?)

@@ -1,4 +1,4 @@
-//! Rows that come from no stored table.
+//! Rows that do not come from a stored table.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::expr::{Expr, Runtime};
 use crate::functions::{Eval, Function};
 use crate::plan::{PlanNode, SetFunction, fields_of_rows};
 
-/// One row without values.
+/// The step that returns one row without values.
 pub(super) struct OneRow {
     pub(super) done: bool,
 }
@@ -25,7 +25,7 @@ impl Step for OneRow {
     }
 }
 
-/// Rows of expressions.
+/// The step that returns rows of expressions (VALUES).
 pub(super) struct Values {
     plan: Arc<PlanNode>,
     next: usize,
@@ -56,7 +56,7 @@ impl Step for Values {
     }
 }
 
-/// A set of single values, given one by one.
+/// The values of a set, returned one by one.
 pub(super) enum SetValues {
     Integers {
         next: Option<i64>,
@@ -114,7 +114,7 @@ impl SetValues {
                     fields.iter().flat_map(|all| all.iter().map(|(_, kind)| kind.oid)).collect();
                 let mut records = Vec::new();
                 (rows.body)(rt.exec, &values, &mut |row| {
-                    // The record has its values and their types.
+                    // The record holds its values and their types.
                     charge_parts(row.len().saturating_add(2), 2 * size_of::<Datum>())?;
                     let record = Record::new(kinds.clone(), row);
                     records.push(Datum::Record(TypeOid::RECORD, Arc::new(record)));
@@ -224,7 +224,8 @@ impl SetValues {
                 let value = match next.add(step) {
                     Ok(following) => std::mem::replace(next, following),
                     Err(_) => {
-                        // No number is that large, so none is within the bounds: this one is the last.
+                        // No number is as large as the next value, so the next value is outside the
+                        // bounds. This value is the last.
                         *stop = next.sub(step)?;
                         next.clone()
                     }
@@ -248,7 +249,7 @@ impl SetValues {
     }
 }
 
-/// Calls a function that gives rows of several columns.
+/// Calls a function that returns rows of several columns.
 fn function_rows(
     function: &Function,
     arguments: &[Expr],
@@ -275,7 +276,7 @@ enum Rows {
     Running { step: Running, outer: Vec<Datum>, inner: Vec<Datum> },
 }
 
-/// System views, nested queries and functions in FROM.
+/// The step that returns the rows of system views, nested queries, and functions in FROM.
 pub(super) struct RowSource {
     plan: Arc<PlanNode>,
     rows: Rows,

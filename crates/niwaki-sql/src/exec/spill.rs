@@ -1,7 +1,9 @@
-//! What steps do when their memory is used up: rows go to partitions in temporary files, by the hash of their keys.
+//! Spilling: steps whose memory is used up divide rows into partitions in temporary files, by the
+//! hash of the rows' keys.
 //!
-//! A step keeps what came first, and goes on with it; the rest it divides into partitions, and does the same with each, until
-//! none is left. What is kept of a partition is never nothing, so this ends, however the keys are distributed.
+//! A step keeps the first rows in memory and works on them. It divides the other rows into
+//! partitions, and then does the same with each partition, until none is left. The step keeps at
+//! least one row of each partition. So the work ends, however the keys are distributed.
 
 use niwaki_table::{KeyedRow, KeyedRows, Run, RunReader, RunWriter, SortSpace, Sorter, TempSpace};
 use niwaki_types::{ColumnType, Datum, KeyOrder, encode_key};
@@ -9,11 +11,11 @@ use niwaki_types::{ColumnType, Datum, KeyOrder, encode_key};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 
-/// Most files that rows are divided into at once.
+/// The most files that a step divides rows into at once.
 const PARTITIONS_MAX: usize = 32;
 
 impl Runtime<'_, '_> {
-    /// Where temporary files go.
+    /// Returns the space for temporary files.
     pub(super) fn temp(&self) -> Result<TempSpace> {
         self.exec
             .temp
@@ -21,7 +23,7 @@ impl Runtime<'_, '_> {
             .ok_or_else(|| SqlError::internal("a step without room for temporary files"))
     }
 
-    /// A sort within `memory_bytes`.
+    /// Makes a sort within `memory_bytes`.
     pub(super) fn sorter(&self, memory_bytes: usize) -> Result<Sorter<KeyedRows>> {
         let space = SortSpace::with_chunks(self.temp()?, memory_bytes, self.exec.temp_chunk);
         Ok(Sorter::new(space))
@@ -35,7 +37,7 @@ pub(super) fn encode_columns(row: &[Datum], columns: &[ColumnType], out: &mut Ve
     }
 }
 
-/// Refuses what cannot be written.
+/// Refuses a row that is too large for a file.
 pub(super) fn checked<'r>(key: &'r [u8], number: u64, row: &'r [u8]) -> Result<KeyedRow<'r>> {
     let record = KeyedRow { key, number, row };
     if KeyedRows::fits(&record) {
@@ -44,37 +46,38 @@ pub(super) fn checked<'r>(key: &'r [u8], number: u64, row: &'r [u8]) -> Result<K
     Err(SqlError::new("54000", "a row is too large to be sorted or hashed"))
 }
 
-/// Rows of one partition, and how often they have been divided.
+/// Rows of one partition, with the number of times that they were divided.
 pub(super) struct Partition {
     pub(super) rows: Run<KeyedRows>,
     pub(super) level: u32,
 }
 
-/// Files that rows are divided into.
+/// The files that a step divides rows into.
 pub(super) struct Partitions {
     writers: Vec<RunWriter<KeyedRows>>,
     level: u32,
 }
 
 impl Partitions {
-    /// How many a step with a budget has: their buffers take a quarter of it at most.
+    /// Returns the number of partitions for a step's budget. Their buffers take at most a quarter
+    /// of the budget.
     pub(super) fn count(rt: &Runtime<'_, '_>, budget: usize) -> usize {
         (budget / 4 / rt.exec.temp_chunk.max(1)).clamp(2, PARTITIONS_MAX)
     }
 
-    /// Bytes of the buffers of `count` partitions.
+    /// Returns the bytes of the buffers of `count` partitions.
     pub(super) fn buffers(rt: &Runtime<'_, '_>, count: usize) -> usize {
         count * rt.exec.temp_chunk
     }
 
-    /// Nothing in them yet. `level`: how often the rows have been divided before.
+    /// Makes empty partitions. `level`: how often the rows have been divided before.
     pub(super) fn new(rt: &Runtime<'_, '_>, count: usize, level: u32) -> Result<Self> {
         let temp = rt.temp()?;
         let writer = || RunWriter::new(temp.clone(), rt.exec.temp_chunk);
         Ok(Self { writers: (0..count).map(|_| writer()).collect(), level })
     }
 
-    /// The partition of a key.
+    /// Returns the partition of a key.
     pub(super) fn place(&self, key: &[u8]) -> usize {
         place(key, self.level, self.writers.len())
     }
@@ -89,7 +92,7 @@ impl Partitions {
         }
     }
 
-    /// Ends the writing: what is in each partition, empty ones too.
+    /// Ends the writing, and returns all partitions, also the empty ones.
     pub(super) fn finish(self) -> Result<Vec<Partition>> {
         let level = self.level + 1;
         let mut partitions = Vec::with_capacity(self.writers.len());
@@ -100,14 +103,16 @@ impl Partitions {
     }
 }
 
-/// The partition of a key among `count`. The same at every run, so that simulations can be repeated; another for each level.
+/// Returns the partition of a key among `count` partitions. The result is the same at every run, so
+/// that simulations can be repeated, and differs between levels.
 fn place(key: &[u8], level: u32, count: usize) -> usize {
     usize::try_from(hash_key(key, level) % (count.max(1) as u64)).unwrap_or(0)
 }
 
-/// A hash of a key: the same at every run, another for each level.
+/// Returns a hash of a key, which is the same at every run and differs between levels.
 pub(super) fn hash_key(key: &[u8], level: u32) -> u64 {
-    // FNV-1a, its end mixed: the lower bits alone would be those of the last bytes.
+    // FNV-1a with a final mix: without the mix, the last bytes alone would determine the lower
+    // bits.
     let seed = 0xcbf2_9ce4_8422_2325u64 ^ u64::from(level).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let hash = key
         .iter()
@@ -123,30 +128,30 @@ pub(super) fn reader(rows: Run<KeyedRows>, rt: &Runtime<'_, '_>) -> Result<RunRe
     Ok(reader)
 }
 
-/// What a step needed.
+/// The space that a step needed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SpaceUse {
-    /// How often it began with an empty table.
+    /// The number of times that the step began with an empty table.
     pub(crate) batches: u64,
-    /// Most bytes of memory that it held.
+    /// The most bytes of memory that the step held.
     pub(crate) memory: usize,
-    /// Bytes that it wrote to temporary files.
+    /// Bytes that the step wrote to temporary files.
     pub(crate) disk: u64,
-    /// Keys in its table, the most there were.
+    /// The most keys that the step's table had.
     pub(crate) keys: usize,
-    /// A sort left out rows behind those that are wanted.
+    /// Set if a sort left out rows behind the wanted rows.
     pub(crate) top: bool,
 }
 
 impl SpaceUse {
-    /// A table was filled.
+    /// Counts a filled table.
     pub(super) fn table(&mut self, memory: usize, keys: usize) {
         self.batches += 1;
         self.memory = self.memory.max(memory);
         self.keys = self.keys.max(keys);
     }
 
-    /// These were written.
+    /// Counts written partitions.
     pub(super) fn wrote(&mut self, partitions: &[Partition]) {
         self.disk += partitions.iter().map(|partition| partition.rows.bytes()).sum::<u64>();
     }

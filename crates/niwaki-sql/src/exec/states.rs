@@ -1,4 +1,4 @@
-//! States of an aggregate call, by group.
+//! The states of an aggregate call, one for each group.
 
 use niwaki_types::{Datum, Numeric, TypeOid, VectorData};
 
@@ -9,10 +9,10 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Batch, Rows, Runtime, Values};
 use crate::plan::AggregateCall;
 
-/// The group of each row.
+/// The group of each row of a batch.
 #[derive(Clone, Copy)]
 pub(super) enum GroupOf<'g> {
-    /// All are of this.
+    /// All rows belong to this group.
     One(u32),
     Each(&'g [u32]),
 }
@@ -27,22 +27,22 @@ impl GroupOf<'_> {
     }
 }
 
-/// States of one call, by group.
+/// The states of one call, by group.
 pub(super) enum States {
     Counts(Vec<i64>),
-    /// Sums and averages of integers.
+    /// The sums of integers, for SUM and AVG.
     Integers(Sums<i128>),
-    /// Those of numerics, as long as all have one scale and are small.
+    /// The sums of numerics, as long as all values have one scale and are small.
     Decimals(Sums<i128>, Option<u16>),
     Floats(Sums<f64>),
-    /// Everything else, row by row.
+    /// All other aggregates, which take their input row by row.
     Others(Vec<Accumulator>),
 }
 
-/// Sums, and how many values each is of.
+/// Sums, each with the number of its values.
 #[derive(Default)]
 pub(super) struct Sums<T> {
-    /// What a sum begins with.
+    /// The initial value of a sum.
     zero: T,
     sums: Vec<T>,
     counts: Vec<i64>,
@@ -96,11 +96,11 @@ impl<T: Copy + Default> Sums<T> {
     }
 }
 
-/// What states grew by besides their own size.
+/// The growth of states beyond their own size.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Growth {
     pub(super) bytes: usize,
-    /// Those of them that the statement is charged for, as nothing else limits them.
+    /// The bytes that the statement is charged for, because nothing else limits them.
     pub(super) charged: usize,
 }
 
@@ -112,7 +112,7 @@ impl std::ops::AddAssign for Growth {
 }
 
 impl States {
-    /// States that take batches.
+    /// Makes states that take batches.
     pub(super) fn of(call: &AggregateCall) -> Self {
         use AggregateKind as K;
         if call.distinct || !call.order.is_empty() {
@@ -129,7 +129,7 @@ impl States {
                 Self::Decimals(Sums::default(), None)
             }
             (K::AverageFloat, Some(TypeOid::FLOAT8)) => Self::Floats(Sums::default()),
-            // A sum of nothing but -0 is -0, an average is not.
+            // A sum of nothing but -0 is -0; an average of nothing but -0 is 0.
             (K::SumFloat8, Some(TypeOid::FLOAT8)) => {
                 Self::Floats(Sums { zero: -0.0, ..Sums::default() })
             }
@@ -137,12 +137,12 @@ impl States {
         }
     }
 
-    /// States that take rows one by one.
+    /// Makes states that take rows one by one.
     pub(super) fn row_by_row(_: &AggregateCall) -> Self {
         Self::Others(Vec::new())
     }
 
-    /// Bytes of one state.
+    /// Returns the bytes of one state.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Counts(_) => size_of::<i64>(),
@@ -164,7 +164,8 @@ impl States {
         }
     }
 
-    /// Takes the rows of a batch, or gives them to `input`, if the call has one; returns what the states grew by.
+    /// Takes the rows of a batch, or gives the rows to `input` if the call has one. Returns the
+    /// growth of the states.
     pub(super) fn add(
         &mut self,
         call: &AggregateCall,
@@ -205,7 +206,8 @@ impl States {
         Ok(grown)
     }
 
-    /// Takes the arguments of one row; returns what the state grew by. The states are those for rows one by one.
+    /// Takes the arguments of one row, and returns the growth of the state. The states must be
+    /// those that take rows one by one.
     pub(super) fn add_row(
         &mut self,
         group: u32,
@@ -222,7 +224,7 @@ impl States {
         Ok(Growth { bytes, charged: if state.grows() { bytes } else { 0 } })
     }
 
-    /// Takes all rows at once; false, and none is taken, if these are no values for that.
+    /// Takes all rows at once. If the values do not allow this, takes none and returns false.
     fn add_vector(
         &mut self,
         values: Option<&Values<'_>>,
@@ -267,7 +269,7 @@ impl States {
                 true
             }
             (Self::Decimals(sums, scale), Some((VectorData::Decimal(values), nulls))) => {
-                // NULLs alone have no scale.
+                // A vector of only NULLs has no scale.
                 let some = nulls.is_empty() || nulls.contains(&false);
                 if some && scale.is_some_and(|scale| scale != values.scale()) {
                     return false;
@@ -292,7 +294,7 @@ impl States {
         }
     }
 
-    /// Adds the states of another thread, each to that of the group at its place.
+    /// Adds the states of another thread, each to the state of the group at its place.
     pub(super) fn add_states(
         &mut self,
         kind: AggregateKind,
@@ -328,7 +330,7 @@ impl States {
         Ok(())
     }
 
-    /// How many groups have a state.
+    /// Returns the number of groups with a state.
     fn len(&self) -> usize {
         match self {
             Self::Counts(counts) => counts.len(),
@@ -338,14 +340,15 @@ impl States {
         }
     }
 
-    /// The state of a group as it would be had its rows come one by one. Asked for once.
+    /// Takes a group's state out, in the form that it would have if its rows had come one by one.
+    /// The caller asks once for each group.
     pub(super) fn take(&mut self, group: u32, kind: AggregateKind) -> Accumulator {
         let group = group as usize;
         let average = matches!(kind, AggregateKind::AverageNumeric | AggregateKind::AverageFloat);
         match self {
             Self::Counts(counts) => Accumulator::Count(counts[group]),
             Self::Integers(sums) if kind == AggregateKind::SumInt => {
-                // Sums of int4 fit int8 as long as rows can be counted.
+                // Sums of int4 fit int8 as long as the number of rows can be counted.
                 let (sum, count) = sums.of(group);
                 Accumulator::SumInt((count > 0).then_some(i64::try_from(sum).unwrap_or(i64::MAX)))
             }
@@ -366,7 +369,7 @@ impl States {
         }
     }
 
-    /// Goes on row by row from here.
+    /// Converts the states so that they take rows one by one from now on.
     fn loosen(&mut self, kind: AggregateKind) {
         if !matches!(self, Self::Others(_)) {
             let count = self.len() as u32;

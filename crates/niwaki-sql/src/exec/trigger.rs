@@ -1,7 +1,7 @@
-//! Firing row triggers.
+//! Fires row triggers.
 //!
-//! Those before a change are given the row as it is to be, and may change it or leave it out; those after it wait in the
-//! store until the statement has ended ([`FiredTrigger`]).
+//! BEFORE triggers get the row as the change would leave it, and may change the row or skip the
+//! change. AFTER triggers wait in the store until the statement has ended ([`FiredTrigger`]).
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ use crate::expr::Runtime;
 use crate::plan::{FunctionBodies, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall};
 use crate::plpgsql::RowName;
 
-/// A trigger after a change, which is fired when the statement has ended.
+/// An AFTER trigger that fires when the statement has ended.
 #[derive(Debug)]
 pub struct FiredTrigger {
     triggers: Arc<RowTriggers>,
     call: Arc<TriggerCall>,
     old: Option<Vec<Datum>>,
     new: Option<Vec<Datum>>,
-    /// Bodies of the users' functions that it calls.
+    /// Bodies of the users' functions that the trigger calls.
     functions: Option<Arc<FunctionBodies>>,
 }
 
 impl FiredTrigger {
-    /// Fires it.
+    /// Fires the trigger.
     ///
     /// # Errors
-    /// What its function fails with.
+    /// The errors of the trigger's function.
     pub fn fire(&self, exec: &mut ExecContext<'_>) -> Result<()> {
         let mut state = fresh_state(self.functions.clone());
         let mut rt = Runtime { exec, params: &[], state: &mut state };
@@ -40,21 +40,21 @@ impl FiredTrigger {
     }
 }
 
-/// What judges the row that a trigger before a change leaves.
+/// A check of the row that a BEFORE trigger leaves.
 pub(super) type Look<'l> = &'l dyn Fn(&TriggerCall, &[Datum], &ExecContext<'_>) -> Result<()>;
 
 /// The rows before and after a change, side by side.
 struct Rows {
     width: usize,
-    /// Columns of the row before, of the row after, then variables.
+    /// Columns of the row before, then columns of the row after, then variables.
     values: Vec<Datum>,
-    /// Whether there is a row before, and one after.
+    /// Flags that a row before, and a row after, exist.
     has: [bool; 2],
 }
 
 impl Rows {
     fn new(triggers: &RowTriggers, old: Option<&[Datum]>, new: Option<Vec<Datum>>) -> Self {
-        // Room for the variables.
+        // Additional room for the variables.
         const MORE: usize = 16;
         let width = triggers.width;
         let mut values = Vec::with_capacity(2 * width + MORE);
@@ -77,7 +77,7 @@ impl Rows {
         Self::place(row) * self.width + column
     }
 
-    /// A row, if it is there.
+    /// Returns a row, if it exists.
     fn take(mut self, row: RowName) -> Option<Vec<Datum>> {
         if !self.has[Self::place(row)] {
             return None;
@@ -89,11 +89,12 @@ impl Rows {
 }
 
 impl RowTriggers {
-    /// Fires the triggers before a change, one after the other. `new` is the row that is to be there then, if there is to
-    /// be one, and may be another afterwards. False when the change is not to be made.
+    /// Fires the BEFORE triggers of a change, one after the other.
+    /// `new` is the row after the change, if there is one, and the triggers may replace it. Returns
+    /// false if a trigger prevents the change.
     ///
     /// # Errors
-    /// What conditions and functions fail with.
+    /// The errors of conditions and functions.
     pub(super) fn before(
         &self,
         event: TriggerEvent,
@@ -104,7 +105,8 @@ impl RowTriggers {
         self.before_each(event, old, new, &|_, _, _| Ok(()), rt)
     }
 
-    /// The same; `look` judges the row that each trigger leaves.
+    /// Fires the BEFORE triggers, as [`before`](Self::before) does. `look` checks the row that each
+    /// trigger leaves.
     pub(super) fn before_each(
         &self,
         event: TriggerEvent,
@@ -122,7 +124,8 @@ impl RowTriggers {
                 put(&mut new, rows.take(RowName::New));
                 continue;
             }
-            // What generated columns are computed from may still change.
+            // The trigger may still change the inputs of generated columns, so these columns have
+            // no new value yet.
             for column in &self.generated {
                 let (old, new) =
                     (rows.slot(RowName::Old, *column), rows.slot(RowName::New, *column));
@@ -151,10 +154,10 @@ impl RowTriggers {
         Ok(true)
     }
 
-    /// Notes the triggers after a change that was made.
+    /// Notes the AFTER triggers of a change that was made.
     ///
     /// # Errors
-    /// What conditions fail with; `53200` when the rows that wait for their triggers are too many to be kept.
+    /// The errors of conditions; `53200` when too many rows wait for their triggers.
     pub(super) fn after(
         self: &Arc<Self>,
         event: TriggerEvent,
@@ -197,7 +200,7 @@ fn count(call: &TriggerCall, took_us: i64, rt: &mut Runtime<'_, '_>) {
     }
 }
 
-/// Calls what a trigger calls: the row that it returns, if it returns one.
+/// Calls the action of a trigger, and returns the action's row, if it returns one.
 fn run(call: &TriggerCall, rows: Rows, rt: &mut Runtime<'_, '_>) -> Result<Option<Vec<Datum>>> {
     match &call.action {
         TriggerAction::Body(body) => body.run(rows, rt),
@@ -205,7 +208,7 @@ fn run(call: &TriggerCall, rows: Rows, rt: &mut Runtime<'_, '_>) -> Result<Optio
     }
 }
 
-/// The row after the change, unless it is the row before.
+/// Returns the row after the change, unless it equals the row before.
 fn suppress_redundant(call: &TriggerCall, rows: Rows) -> Result<Option<Vec<Datum>>> {
     let refused = |what: &str| {
         let message = format!("suppress_redundant_updates_trigger: must be called {what}");
@@ -233,7 +236,7 @@ impl TriggerBody {
         Ok(row.and_then(|row| rows.take(row)))
     }
 
-    /// Goes through the statements up to RETURN.
+    /// Runs the statements up to RETURN.
     fn steps(&self, rows: &mut Rows, rt: &mut Runtime<'_, '_>) -> Result<Option<RowName>> {
         for step in &self.steps {
             match &step.kind {

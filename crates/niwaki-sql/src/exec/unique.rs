@@ -1,4 +1,4 @@
-//! Rows whose keys no row before them had.
+//! Returns the first row of each key.
 
 use std::sync::Arc;
 
@@ -10,11 +10,12 @@ use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
 
-/// Gives one row for each combination of keys; none for those with a NULL, which equals nothing.
+/// The step that returns one row for each combination of keys. It skips rows with a NULL in their
+/// keys, which equals nothing.
 pub(super) struct Unique {
     plan: Arc<PlanNode>,
     demand: Demand,
-    /// `None` before the first row, and at the input's end.
+    /// The input; `None` before the first row, and at the input's end.
     input: Option<Running>,
     begun: bool,
     unique: UniqueRows,

@@ -1,4 +1,4 @@
-//! Rows of which no other with the same key was met before, within a budget of memory.
+//! Finds the first row of each key within a memory budget.
 
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use crate::error::Result;
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
 
-/// Tells rows whose key is met for the first time from others. Keys are index keys: equal values have equal bytes.
+/// A filter for rows whose key is met for the first time. Keys are index keys: equal values have
+/// equal bytes.
 #[derive(Default)]
 pub(super) struct UniqueRows {
     seen: KeyTable,
-    /// Where rows go that may be the first of their kind, since there is no room to remember them.
+    /// The partitions for rows that may be the first of their kind, which found no room in memory.
     later: Option<Partitions>,
     pending: Vec<Partition>,
     /// The rows of a partition, and its level.
@@ -25,8 +26,8 @@ pub(super) struct UniqueRows {
 }
 
 impl UniqueRows {
-    /// Whether a row is certainly the first of its key. One that is not is a later one, or comes back from
-    /// [`UniqueRows::next`].
+    /// Returns true if a row is certainly the first of its key. Another row is a repetition, or
+    /// comes back from [`UniqueRows::next`].
     pub(super) fn is_first(
         &mut self,
         key: &[u8],
@@ -55,8 +56,8 @@ impl UniqueRows {
         Ok(false)
     }
 
-    /// After the input's end: the next row that is the first of its key. At the end it tells the measures of `plan` what was
-    /// needed.
+    /// Returns the next row that is the first of its key, after the input's end. At the end it adds
+    /// the needed space to the measurements of `plan`.
     pub(super) fn next(
         &mut self,
         row: &mut Vec<Datum>,

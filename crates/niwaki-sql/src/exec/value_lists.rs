@@ -1,8 +1,8 @@
-//! Arrays that are the same for all rows of a statement, in which each row looks for a value: `left
-//! = ANY (array)`, `left <> ALL (array)`, and lists of IN.
+//! Arrays with one value for the whole statement, in which each row looks up a value: `left = ANY
+//! (array)`, `left <> ALL (array)`, and lists of IN.
 //!
-//! The array is computed once. From some length on its values are keys in a table, so that a row
-//! costs the same, however many there are.
+//! The array is computed once. The values of a long array become keys in a table. So the cost for
+//! each row does not depend on the array's length.
 
 use std::sync::Arc;
 
@@ -14,35 +14,35 @@ use crate::expr::{Expr, ExprKind, Nested, Runtime, Values, for_key, key_type};
 use crate::functions::{Function, Volatility};
 use crate::types::element_of;
 
-/// Most values that are compared one by one: a table costs about as much.
+/// The most values that are compared one by one: for few values, a table costs about as much.
 const COMPARED_MAX: usize = 8;
 
-/// An array, computed.
+/// An array that was computed.
 pub(crate) enum ValueList {
-    /// There is none.
+    /// The array is NULL.
     Null,
-    /// Few values, or more than there is memory for in a table.
+    /// A few values, or more values than a table has memory for.
     Plain(Arc<Array>),
     Table(Table),
 }
 
-/// Values as keys.
+/// Values as keys of a table.
 pub(crate) struct Table {
     keys: KeyTable,
-    /// The type that the keys are of.
+    /// The type of the keys.
     ty: TypeOid,
-    /// Whether a value is NULL.
+    /// Set if a value is NULL.
     null: bool,
 }
 
-/// Whether an array comparison can be answered by a table of the array's values.
+/// Decides whether a table of the array's values can answer an array comparison.
 pub(crate) fn fits(function: &Function, any: bool, left: &Expr, right: &Expr) -> bool {
     let wanted = if any { "=" } else { "<>" };
     let keyed = element_of(right.ty).is_some_and(|ty| key_type(left.ty, ty).is_some());
     function.name == wanted && function.strict && keyed && is_fixed(right)
 }
 
-/// Whether an expression has one value in all of a statement's run.
+/// Decides whether an expression has one value during the whole statement.
 fn is_fixed(expr: &Expr) -> bool {
     let own = match &expr.kind {
         ExprKind::Slot { .. }
@@ -55,7 +55,7 @@ fn is_fixed(expr: &Expr) -> bool {
         ExprKind::Call { function, .. } => function.volatility != Volatility::Volatile,
         ExprKind::UserCall { function, .. } => function.volatility != Volatility::Volatile,
         ExprKind::Domain { rules, .. } => !rules.volatile,
-        // It is asked once, whatever is in it.
+        // An uncorrelated query runs once, whatever expressions it has.
         ExprKind::SubQuery(sub) => match &sub.query {
             Nested::Plan(plan) => !plan.correlated && plan.working.is_empty(),
             Nested::Query(_) => false,
@@ -67,7 +67,7 @@ fn is_fixed(expr: &Expr) -> bool {
     fixed
 }
 
-/// The array with this number in the plan, which is computed now unless it was.
+/// Returns the array with this number in the plan, and computes the array at the first call.
 pub(crate) fn known(
     number: u32,
     left: &Expr,
@@ -116,7 +116,7 @@ impl ValueList {
         Ok(Self::Table(table))
     }
 
-    /// The values, where there is no table.
+    /// Returns the values, where there is no table.
     pub(crate) fn values(&self) -> Option<impl Iterator<Item = &Datum>> {
         match self {
             Self::Plain(array) => Some(array.iter()),
@@ -124,8 +124,8 @@ impl ValueList {
         }
     }
 
-    /// Whether a value is among them, with SQL's three values; `None` where the values must be
-    /// compared.
+    /// Decides with SQL's three values whether a value is in the array. Returns `None` if the
+    /// caller must compare the values.
     pub(crate) fn contains(&self, value: &Datum, rt: &mut Runtime<'_, '_>) -> Option<Option<bool>> {
         match self {
             Self::Null => Some(None),
@@ -141,7 +141,7 @@ impl ValueList {
         }
     }
 
-    /// The same for the values of some rows, in their order.
+    /// Decides the same for the values of several rows, in the rows' order.
     pub(crate) fn contains_each(
         &self,
         values: &Values<'_>,

@@ -1,4 +1,4 @@
-//! A statement whose WITH has queries of its own.
+//! The step of a statement with WITH queries.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::PlanNode;
 
-/// A statement, and at its end what is left of the changes in its WITH.
+/// The step that runs a statement, and at the statement's end completes the data-changing queries
+/// of its WITH.
 pub(super) struct With {
     plan: Arc<PlanNode>,
     input: Running,

@@ -1,4 +1,4 @@
-//! Conversions between types, and fitting values to a length or precision.
+//! Converts values to another type, length or precision.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::types::{CastContext, CastPath, cast_path, element_of};
 /// Converts a value that is not NULL.
 ///
 /// # Errors
-/// `22003`, `22P02`, `42P01` (regclass) and whatever the target's input function says.
+/// `22003`, `22P02`, `42P01` (regclass), and the errors of the target's input function.
 #[expect(clippy::only_used_in_recursion, reason = "casts to types of a fixed length will need it")]
 pub(crate) fn cast_value(
     value: &Datum,
@@ -75,7 +75,8 @@ pub(crate) fn cast_value(
             let text = match from {
                 T::BPCHAR => Cow::Borrowed(v.trim_end_matches(' ')),
                 T::CHAR if to != T::CHAR => quoted_char::shown(v),
-                // The cast says how long the network's part is; the output leaves it out of a host.
+                // The cast writes the length of the network part, which the output of a host
+                // address leaves out.
                 T::INET => Cow::Owned(format!("{v}/{}", if v.contains(':') { 128 } else { 32 })),
                 _ => Cow::Borrowed(&**v),
             };
@@ -122,11 +123,11 @@ pub(crate) fn cast_value(
     }
 }
 
-/// Converts a time that is not NULL, to be compared with times of another type: one beyond their range is before or behind them all,
-/// but for those that are infinite.
+/// Converts a time that is not NULL, for a comparison with times of another type. A time beyond the
+/// other type's range becomes a time before or behind all finite times of that type.
 ///
 /// # Errors
-/// As [`cast_value`], but none of the range.
+/// The errors of [`cast_value`], except range errors.
 pub(crate) fn cast_compared(
     value: &Datum,
     from: TypeOid,
@@ -142,7 +143,7 @@ pub(crate) fn cast_compared(
         Datum::Timestamp(us) => *us > 0,
         _ => return Err(outside),
     };
-    // Next to infinity, where no finite time is.
+    // These values stand next to infinity, where no finite time is.
     let us = if is_behind { i64::MAX - 1 } else { i64::MIN + 1 };
     match to {
         TypeOid::TIMESTAMP => Ok(Datum::Timestamp(us)),
@@ -151,11 +152,11 @@ pub(crate) fn cast_compared(
     }
 }
 
-/// A value as text, with names for numbers of objects.
+/// Returns a value as text, with names for the numbers of catalog objects.
 pub(crate) fn value_text(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> String {
     match value {
         Datum::Oid(number) if oid.is_object_name() => object_name(*number, oid, exec),
-        // Numbers are of the type that they were cast to, which the array itself does not know.
+        // The array itself does not know the type that its numbers were cast to.
         Datum::Array(own, values) if element_of(oid).unwrap_or(*own).is_object_name() => {
             let element = element_of(oid).unwrap_or(*own);
             let names = values.iter().map(|value| match value {
@@ -170,7 +171,7 @@ pub(crate) fn value_text(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) ->
     }
 }
 
-/// Whether values of the type can be shown only with the catalog at hand.
+/// Decides whether the output of a type's values needs the catalog.
 pub(crate) fn shows_names(oid: TypeOid) -> bool {
     oid.is_object_name() || element_of(oid).is_some_and(TypeOid::is_object_name)
 }
@@ -213,7 +214,7 @@ fn int_to(value: i64, to: TypeOid) -> Result<Datum> {
 fn float_to(value: f64, single: Option<f32>, to: TypeOid) -> Result<Datum> {
     use TypeOid as T;
     let range = || SqlError::from(TypeError::out_of_range(to.display_name()));
-    // Rounds half to even, as rint does; the bounds are exact powers of two.
+    // The conversion rounds halves to even, as rint does. The bounds are exact powers of two.
     let whole = |limit: f64| {
         let rounded = value.round_ties_even();
         if rounded >= -limit && rounded < limit { Ok(rounded) } else { Err(range()) }
@@ -242,7 +243,7 @@ fn float_to(value: f64, single: Option<f32>, to: TypeOid) -> Result<Datum> {
     })
 }
 
-/// The first 63 bytes of a name, at a character boundary.
+/// Returns the first 63 bytes of a name, cut at a character boundary.
 pub(crate) fn truncate_name(text: &str) -> &str {
     if text.len() <= 63 {
         return text;
@@ -292,7 +293,7 @@ pub(crate) fn regclass_input(
     }
 }
 
-/// The parts of a possibly quoted, dotted name; unquoted parts are folded to lower case.
+/// Splits a possibly quoted, dotted name into its parts, and folds unquoted parts to lower case.
 pub(crate) fn split_identifier(text: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
     let mut rest = text.trim();
@@ -335,7 +336,8 @@ pub(crate) fn split_identifier(text: &str) -> Option<Vec<String>> {
 
 /// Fits a value to its column's length, precision or number of fractional digits.
 ///
-/// An explicit cast cuts a string that is too long; storing it fails unless only blanks are cut.
+/// An explicit cast cuts a string that is too long. Storing such a string fails unless only blanks
+/// are cut.
 ///
 /// # Errors
 /// `22001` for a string that is too long, `22003` for a number with too many digits.

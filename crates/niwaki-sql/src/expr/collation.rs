@@ -1,4 +1,4 @@
-//! Which collation an expression has, derived from its parts as PostgreSQL does.
+//! Derives the collation of an expression from the expression's parts, as PostgreSQL does.
 
 use niwaki_catalog::{Oid, collation_name, type_collation};
 use niwaki_types::{ColumnType, TypeOid};
@@ -6,33 +6,34 @@ use niwaki_types::{ColumnType, TypeOid};
 use super::{Expr, ExprKind, Nested, SubQueryKind};
 use crate::functions::collated::needs_collation;
 
-/// The collation of values of types of texts, until something else is said.
+/// The collation `default` of text types, for values without another collation.
 pub(crate) const DEFAULT: Oid = Oid(100);
-/// The collation of names.
+/// The collation "C" of type `name`.
 const C: Oid = Oid(950);
 
-/// The collation of an expression, and what it follows from: what is further down here wins over what is above.
+/// The collation of an expression, with its origin. Later variants win over earlier ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Collation {
-    /// A column of a nested query, of which none could be derived there.
+    /// A column of a nested query for which no collation could be derived.
     Lost,
-    /// That of the database; or there is none, because the values are no texts.
+    /// The database's collation, or no collation because the values are not texts.
     #[default]
     Default,
-    /// That of a column, a domain or another part.
+    /// The collation of a column, a domain or another part.
     Implicit(Oid),
-    /// None: parts have these two, and neither wins.
+    /// No collation: parts of the expression have these two, and neither wins.
     Unclear(Oid, Oid),
-    /// That of COLLATE, which stands in the query text at this place.
+    /// The collation of a COLLATE clause, with the clause's place in the query text.
     Explicit(Oid, i32),
-    /// An error: two COLLATE contradict each other, the second at this place.
+    /// An error: two COLLATE clauses contradict each other. The place is the second clause's.
     Mismatch(Oid, Oid, i32),
-    /// An error: what is told here has to know a collation where there is none.
+    /// An error: the named operation needs a collation, and there is none.
     Needed(&'static str),
 }
 
 impl Collation {
-    /// That of a column: `given`, if it is not that of its type.
+    /// Returns the collation of a column. `given` is the column's own collation, if it differs from
+    /// its type's collation.
     pub(crate) fn of_column(given: Option<Oid>, ty: TypeOid) -> Self {
         match given {
             Some(Oid::INVALID) => Self::Lost,
@@ -41,7 +42,7 @@ impl Collation {
         }
     }
 
-    /// That of values that are made of nothing with a collation.
+    /// Returns the collation of values without parts that have a collation.
     pub(crate) fn of_type(ty: TypeOid) -> Self {
         match ty {
             TypeOid::NAME | TypeOid::NAME_ARRAY => Self::Implicit(C),
@@ -49,12 +50,14 @@ impl Collation {
         }
     }
 
-    /// That of a column of one of PostgreSQL's own tables, whose texts are of no language.
+    /// Returns the collation of a column of PostgreSQL's system tables. The texts of these tables
+    /// belong to no language.
     pub(crate) fn of_system(ty: TypeOid) -> Self {
         if is_collated(ty) { Self::Implicit(C) } else { Self::Default }
     }
 
-    /// What a column of these values is given, if it is not the collation of the type; [`Oid::INVALID`] for none.
+    /// Returns the collation to store for a column of these values, if it differs from the type's
+    /// collation. [`Oid::INVALID`] means no collation.
     pub(crate) fn as_column(self, column: ColumnType) -> Option<Oid> {
         if self == Self::Default && column.domain.is_none() && column.oid != TypeOid::NAME {
             return None;
@@ -67,16 +70,17 @@ impl Collation {
         }
     }
 
-    /// What a function is called with: `None` for the collation that everything has of which nothing is said.
+    /// Returns the collation that a function is called with; `None` for the default collation.
     pub(crate) fn as_input(self) -> Option<Oid> {
         match self.oid() {
             Some(DEFAULT) => None,
-            // Where there is none, PostgreSQL calls it with that one, too.
+            // If there is no collation, the function is called with the default one, as in
+            // PostgreSQL.
             given => given,
         }
     }
 
-    /// What it is, if there is one.
+    /// Returns the collation, if there is one.
     pub(crate) fn oid(self) -> Option<Oid> {
         match self {
             Self::Default => Some(DEFAULT),
@@ -85,7 +89,8 @@ impl Collation {
         }
     }
 
-    /// The same of a value that is taken as it is, COLLATE or not: the column of a nested query.
+    /// Returns the collation as a nested query's column passes it on: COLLATE no longer counts as
+    /// explicit.
     pub(crate) fn settled(self) -> Self {
         match self {
             Self::Explicit(oid, _) => Self::Implicit(oid),
@@ -94,7 +99,8 @@ impl Collation {
         }
     }
 
-    /// Whether only ASCII letters have cases, and only ASCII characters are letters, digits and so on.
+    /// Decides whether only ASCII characters are letters, digits and so on, and only ASCII letters
+    /// have cases.
     pub(crate) fn is_ascii(self) -> bool {
         let named = match self {
             Self::Implicit(oid) | Self::Explicit(oid, _) => collation_name(oid),
@@ -118,7 +124,7 @@ impl Collation {
         }
     }
 
-    /// That of what two parts make together.
+    /// Combines the collations of two parts.
     pub(crate) fn with(self, other: Self) -> Self {
         if self.rank() != other.rank() {
             return if self.rank() > other.rank() { self } else { other };
@@ -134,12 +140,12 @@ impl Collation {
         }
     }
 
-    /// That which a function is called with: of its arguments together.
+    /// Returns the combined collation of a function's arguments.
     pub(crate) fn of_all<'e>(parts: impl IntoIterator<Item = &'e Expr>) -> Self {
         parts.into_iter().map(|part| part.derived).reduce(Self::with).unwrap_or_default()
     }
 
-    /// That of what a function of these arguments gives, if it gives this type.
+    /// Returns the collation of the result of a function with these arguments and this result type.
     pub(crate) fn of_call(arguments: &[Expr], ty: TypeOid) -> Self {
         match Self::of_all(arguments) {
             Self::Default | Self::Lost => Self::of_type(ty),
@@ -149,7 +155,7 @@ impl Collation {
         }
     }
 
-    /// That of an expression of this kind and type.
+    /// Returns the collation of an expression of this kind and type.
     pub(super) fn derived(kind: &ExprKind, ty: TypeOid) -> Self {
         let parts = Self::of_parts(kind);
         let inside = match (parts, kind) {
@@ -167,7 +173,8 @@ impl Collation {
             Self::Default => {
                 let leaf = || {
                     let mut found = false;
-                    // What has no part with a collation has that of its type.
+                    // An expression without a part that has a collation gets the collation of its
+                    // type.
                     each_part(kind, &mut |part| found |= is_collated(part.ty));
                     !found
                 };
@@ -195,7 +202,7 @@ impl Collation {
                 Self::of_column(column.collation, column.column_type.oid)
             });
             return match &sub.kind {
-                // Each pair of a comparison of rows has its own.
+                // Each pair of a row comparison has its own collation.
                 SubQueryKind::Exists | SubQueryKind::CompareRows(_) => Self::Default,
                 SubQueryKind::Scalar | SubQueryKind::Array | SubQueryKind::Assigned { .. } => {
                     column
@@ -216,15 +223,15 @@ impl Collation {
     }
 }
 
-/// What fails where texts are compared and there is no collation.
+/// The operation that error messages name when texts are compared without a collation.
 pub(crate) const STRING_COMPARISON: &str = "string comparison";
 
-/// Whether values of a type have a collation.
+/// Decides whether values of a type have a collation.
 pub(crate) fn is_collated(ty: TypeOid) -> bool {
     ty == TypeOid::UNKNOWN || type_collation(ty).is_some()
 }
 
-/// The parts whose collations make that of an expression.
+/// Visits the parts whose collations make up the collation of an expression.
 fn each_part(kind: &ExprKind, visit: &mut dyn FnMut(&Expr)) {
     match kind {
         ExprKind::Case { branches, default, .. } => {
@@ -233,7 +240,7 @@ fn each_part(kind: &ExprKind, visit: &mut dyn FnMut(&Expr)) {
                 visit(default);
             }
         }
-        // What is in a row has its own, and so has a nested query.
+        // The values in a row have their own collations, and so has a nested query.
         ExprKind::Row(_)
         | ExprKind::Field { .. }
         | ExprKind::AssignField { .. }

@@ -1,41 +1,43 @@
-//! What a value must satisfy to be one of a domain.
+//! Checks values against the constraints of domains.
 
 use niwaki_types::{Datum, TypeOid};
 
 use super::{Expr, Runtime};
 use crate::error::{Result, SqlError};
 
-/// The constraints of a domain, with those of the domains that it is made of.
+/// The constraints of a domain, including the constraints of the domains that it is based on.
 #[derive(Debug)]
 pub(crate) struct DomainRules {
-    /// The domain.
+    /// The type of the domain.
     pub(crate) oid: TypeOid,
-    /// Its name as messages show it.
+    /// The domain's name as messages show it.
     pub(crate) shown: String,
-    /// Its name and that of its schema, for the fields of errors.
+    /// The names of the domain and of its schema, for the fields of errors.
     pub(crate) name: String,
     pub(crate) schema: String,
-    /// Whether NULL is refused.
+    /// Set if the domain refuses NULL.
     pub(crate) not_null: bool,
-    /// Names and conditions over a row that has the value as its only slot, in the order in which they are judged: the
-    /// innermost domain's first, of one domain by name.
+    /// Names and conditions, in the order of their evaluation: the innermost domain's checks first,
+    /// and the checks of one domain by name. A condition reads a row that has the value as its only
+    /// slot.
     pub(crate) checks: Vec<(String, Expr)>,
-    /// Whether a check calls a volatile function.
+    /// Set if a check calls a volatile function.
     pub(crate) volatile: bool,
 }
 
 impl DomainRules {
-    /// Fails unless the value is one of the domain.
+    /// Fails unless the value belongs to the domain.
     ///
     /// # Errors
-    /// `23502` for NULL where it is refused, `23514` when a check is false; what the checks themselves fail with.
+    /// `23502` for NULL if the domain refuses NULL, `23514` when a check is false, and the errors
+    /// of the checks themselves.
     pub(crate) fn check(&self, value: &Datum, rt: &mut Runtime<'_, '_>) -> Result<()> {
         if self.not_null && value.is_null() {
             let message = format!("domain {} does not allow null values", self.shown);
             return Err(self.of_type(SqlError::new("23502", message)));
         }
         for (name, condition) in &self.checks {
-            // What is unknown is not false.
+            // A check whose result is unknown passes.
             if let Datum::Bool(false) = condition.eval(std::slice::from_ref(value), rt)? {
                 let message =
                     format!("value for domain {} violates check constraint \"{name}\"", self.shown);

@@ -1,4 +1,4 @@
-//! Evaluation of one expression over one row.
+//! Evaluates one expression over one row.
 
 use std::sync::Arc;
 
@@ -25,56 +25,56 @@ use crate::functions::{Eval, Function};
 use crate::plan::{FunctionBodies, SubPlan};
 use crate::types::format_oid;
 
-/// What expressions read besides their row.
+/// The context that expressions read besides their row.
 pub(crate) struct Runtime<'r, 'c> {
     pub(crate) exec: &'r mut ExecContext<'c>,
     pub(crate) params: &'r [Datum],
     pub(crate) state: &'r mut State,
 }
 
-/// A row of an enclosing query, kept while a nested query runs for it.
+/// A row of an enclosing query, kept while a nested query runs for the row.
 pub(crate) type OuterRow = Vec<Datum>;
 
-/// What an execution remembers between rows.
+/// The state that an execution keeps between rows.
 #[derive(Default)]
 pub(crate) struct State {
     /// Rows of the enclosing queries, outermost first.
     pub(crate) outer: Vec<OuterRow>,
     /// Operands of the CASE expressions being evaluated, innermost last.
     pub(crate) case_operands: Vec<Datum>,
-    /// Rows of queries that several columns get of the row that is being computed, by their places
-    /// in the text.
+    /// Rows of queries that assign several columns of the row being computed, by the queries'
+    /// places in the text.
     pub(crate) assigned: Vec<(i32, Vec<Datum>)>,
     /// Results of nested queries that do not depend on outer rows, by number of the nested query.
     pub(crate) results: Vec<Option<Arc<Vec<Vec<Datum>>>>>,
-    /// Values of such queries, where it is asked whether they contain one.
+    /// Hashed values of such nested queries, for `= ANY` look-ups.
     pub(crate) hashed: Vec<Option<HashedValues>>,
-    /// Arrays in which values are looked for, by their numbers in the plan.
+    /// Arrays that rows look up values in, by their numbers in the plan.
     pub(crate) lists: Vec<Option<Arc<ValueList>>>,
-    /// The key of a value that is looked for in one of them.
+    /// The key of a look-up in one of these arrays.
     pub(crate) list_key: Vec<u8>,
-    /// Rows of WITH queries that do not depend on outer rows, likewise.
+    /// Rows of WITH queries that do not depend on outer rows, by the query's number.
     pub(crate) shared: Vec<Option<SharedRows>>,
-    /// Rows that recursive queries are looking at, by their numbers among the WITH queries.
+    /// Working rows of recursive queries, by the numbers of the WITH queries.
     pub(crate) working: Vec<Option<KeptRows>>,
     /// Rows since the last check for interrupts.
     pub(crate) ticks: u32,
-    /// True once another of the threads that run a step together has failed.
+    /// A flag that is true once another thread of a parallel step has failed.
     pub(crate) halted: Option<Arc<AtomicBool>>,
-    /// Bytes held that cannot go to temporary files.
+    /// Bytes of memory that cannot go to temporary files.
     pub(crate) memory: usize,
     /// Rows that INSERT, UPDATE or DELETE changed.
     pub(crate) modified: u64,
     /// Bodies of the users' functions that the statement calls.
     pub(crate) functions: Option<Arc<FunctionBodies>>,
-    /// A function of a user has changed data.
+    /// Set once a user's function has changed data.
     pub(crate) nested_changes: bool,
-    /// What steps did and took, when that is asked for.
+    /// Measurements of the steps, if EXPLAIN ANALYZE asks for them.
     pub(crate) measures: Option<Measures>,
 }
 
 impl Expr {
-    /// The value for `row`.
+    /// Returns the value for `row`.
     pub(crate) fn eval(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
         match &self.kind {
             ExprKind::Const(value) => Ok(value.clone()),
@@ -89,7 +89,7 @@ impl Expr {
         }
     }
 
-    /// The kinds whose parts are evaluated first.
+    /// Evaluates the kinds whose parts are evaluated first.
     fn eval_composed(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
         match &self.kind {
             ExprKind::Call { function, arguments } => {
@@ -163,8 +163,8 @@ impl Expr {
         }
     }
 
-    /// An array with the element type of the expression: a function does not see which of the types that look
-    /// alike is meant.
+    /// Returns an array with the element type of the expression. The function itself cannot tell
+    /// apart types that look alike.
     fn array_of_type(&self, value: Datum) -> Datum {
         match (value, crate::types::element_of(self.ty)) {
             (Datum::Array(_, elements), Some(element)) => Datum::Array(element, elements),
@@ -172,7 +172,7 @@ impl Expr {
         }
     }
 
-    /// The kinds that are worth a call of their own.
+    /// Evaluates the rarer kinds, which are worth a function call of their own.
     fn eval_rare(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
         match &self.kind {
             ExprKind::Case { operand, branches, default } => {
@@ -242,7 +242,8 @@ impl Expr {
                     .ok_or_else(|| SqlError::internal("array without an element type"))?;
                 let values =
                     elements.iter().map(|e| e.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
-                // A cast may have given the array another name of its type than its elements have.
+                // A cast may have given the array a type name other than the one that its elements
+                // imply.
                 let nested = elements
                     .first()
                     .is_some_and(|e| e.ty != element && crate::types::element_of(e.ty).is_some());
@@ -278,7 +279,7 @@ impl Expr {
             ExprKind::Field { argument, field, kind, .. } => match argument.eval(row, rt)? {
                 Datum::Record(_, record) => match record.fields().nth(*field) {
                     Some((found, value)) if found == *kind => Ok(value.clone()),
-                    // What a function says of its rows may not be so.
+                    // A function's rows may differ from the function's declaration.
                     Some((found, _)) if argument.ty == TypeOid::RECORD => {
                         let types = &rt.exec.text.types;
                         let shown = |oid| types.shown(oid).unwrap_or_else(|| format_oid(oid));
@@ -289,7 +290,7 @@ impl Expr {
                             shown(*kind)
                         )))
                     }
-                    // A stored value says itself what it is made of.
+                    // A stored value carries its own field types, so the value must be corrupt.
                     _ => Err(SqlError::new(
                         "XX001",
                         format!("composite value has no field {} of its type", field + 1),
@@ -353,7 +354,8 @@ impl Expr {
         }
     }
 
-    /// The value for `row` without copying it where it lies in the row, the parameters or the plan.
+    /// Returns the value for `row`, without copying a value that lies in the row, the parameters or
+    /// the plan.
     #[inline]
     pub(crate) fn eval_ref<'x, 'r: 'x>(
         &'x self,
@@ -375,11 +377,11 @@ impl Expr {
         }
     }
 
-    /// Whether a condition holds: true, and neither false nor unknown.
+    /// Decides whether a condition is true, and neither false nor unknown.
     #[inline]
     pub(crate) fn holds(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<bool> {
-        // What is unknown admits no row: the parts behind it are not asked, as in batches and in
-        // PostgreSQL.
+        // An unknown part admits no row. So the parts behind it are not evaluated, as in batches
+        // and in PostgreSQL.
         if let ExprKind::And(parts) = &self.kind {
             for part in parts {
                 if !part.holds(row, rt)? {
@@ -392,7 +394,7 @@ impl Expr {
     }
 }
 
-/// Whether a value is the boolean true.
+/// Decides whether a value is the boolean true.
 #[inline]
 pub(crate) fn is_true(value: &Datum) -> bool {
     matches!(value, Datum::Bool(true))
@@ -419,7 +421,7 @@ pub(super) fn outer_slot(state: &State, depth: usize, slot: usize) -> Result<Dat
         .ok_or_else(|| missing_slot(slot))
 }
 
-/// Calls a function over evaluated arguments; one and two arguments take no memory of their own.
+/// Calls a function over evaluated arguments. One or two arguments need no allocation.
 fn call(
     function: &Function,
     arguments: &[Expr],
@@ -429,7 +431,8 @@ fn call(
     match (&function.eval, arguments) {
         (Eval::Binary(body), [left, right]) => {
             let (mut left_space, mut right_space) = (Datum::Null, Datum::Null);
-            // Both, as in batches and in PostgreSQL: what fails beside a NULL fails.
+            // Both arguments are evaluated, as in batches and in PostgreSQL: an error beside a NULL
+            // is still an error.
             let left = left.eval_ref(row, rt, &mut left_space)?;
             let right = right.eval_ref(row, rt, &mut right_space)?;
             if left.is_null() || right.is_null() {
@@ -463,14 +466,14 @@ fn call(
     }
 }
 
-/// Counts the work of a function that reads all of a value. What it does beyond that, it counts
-/// itself.
+/// Counts the work of a function that reads all of a value. The function itself counts any further
+/// work.
 ///
 /// # Errors
-/// What ends the statement.
+/// The errors that end the statement.
 #[inline]
 pub(crate) fn work_on(value: &Datum) -> Result<()> {
-    /// Smaller values are counted with the rows that have them.
+    /// The rows count smaller values.
     const UNITS_MIN: usize = 1 << 10;
     let units = match value {
         Datum::Text(text) => text.len(),
@@ -500,7 +503,7 @@ pub(crate) fn apply(
     }
 }
 
-/// `left op ANY (values)` or ALL, with SQL's three values.
+/// Evaluates `left op ANY (values)` or ALL, with SQL's three values.
 fn compare_any<'v>(
     function: &Function,
     any: bool,
@@ -526,7 +529,7 @@ fn compare_any<'v>(
     Ok(if unknown { Datum::Null } else { Datum::Bool(!any) })
 }
 
-/// What `ExprKind::CurrentOf` of this type means: NULL where the row is gone.
+/// Evaluates `ExprKind::CurrentOf` of this type. Returns NULL if the row is gone.
 fn current_of(
     cursor: &str,
     table: &Relation,
@@ -595,7 +598,8 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
     }
 }
 
-/// One of the columns that get the row of a query. That is asked for once.
+/// Returns one of the columns that a query's row is assigned to. The query runs once for all these
+/// columns.
 fn assigned_column(
     place: i32,
     column: usize,
@@ -619,8 +623,8 @@ fn assigned_column(
     Ok(value)
 }
 
-/// `left op ANY (query)` or ALL, for a query that reads the current row; `None` for other kinds of
-/// questions.
+/// Evaluates `left op ANY (query)` or ALL, for a query that reads the current row. Returns `None`
+/// for other kinds of nested queries.
 fn compare_until_known(
     kind: &SubQueryKind,
     plan: &SubPlan,
@@ -656,8 +660,8 @@ fn compare_until_known(
 }
 
 impl ComparedRows {
-    /// The comparison with a row of the query. `pair` is empty before the first; the values of the
-    /// left side, computed from `row`, stay in it.
+    /// Compares the left side with a row of the query. `pair` is empty before the first row. It
+    /// keeps the values of the left side, computed from `row`.
     fn compare(
         &self,
         pair: &mut Vec<Datum>,
@@ -681,7 +685,7 @@ fn several_rows() -> SqlError {
     SqlError::new("21000", message)
 }
 
-/// `(left, …) op (rows)`, with ANY, ALL or neither, with SQL's three values.
+/// Evaluates `(left, …) op (rows)`, with ANY, ALL or neither, with SQL's three values.
 fn compare_rows(
     wanted: &ComparedRows,
     rows: &[Vec<Datum>],

@@ -1,4 +1,5 @@
-//! `left = ANY (query)` where the query reads nothing around it: its values are hashed once (`exec/hashed_values.rs`).
+//! Recognizes `left = ANY (query)` for an uncorrelated query, whose values are then hashed once
+//! (`exec/hashed_values.rs`).
 
 use std::slice::from_ref;
 
@@ -8,23 +9,23 @@ use super::{Expr, Quantifier, SubQuery, SubQueryKind};
 use crate::functions::Function;
 use crate::plan::SubPlan;
 
-/// What is looked for among the rows of a query.
+/// A look-up among the rows of a query.
 #[derive(Clone, Copy)]
 pub(crate) struct LookUp<'e> {
-    /// Over the row around the query.
+    /// The values to look up, over the row around the query.
     pub(crate) left: &'e [Expr],
-    /// What these are compared with, over the rows of the query; as many.
+    /// The values to compare with, over the query's rows. There are as many as in `left`.
     pub(crate) right: &'e [Expr],
-    /// Whether it is asked that none is there: `left <> ALL (query)`.
+    /// Set for `left <> ALL (query)`, which is true if no row of the query is equal.
     pub(crate) negated: bool,
 }
 
-/// Whether the answer can be looked up: an equality of values with the same keys.
+/// Decides whether a look-up can answer the comparison: an equality of values with the same keys.
 pub(crate) fn is_hashed(sub: &SubQuery, plan: &SubPlan) -> bool {
     look_up(sub, plan).is_some()
 }
 
-/// What is looked up, if the answer can be.
+/// Returns the look-up that answers the comparison, if there is one.
 pub(crate) fn look_up<'e>(sub: &'e SubQuery, plan: &SubPlan) -> Option<LookUp<'e>> {
     let (functions, any, left, right): (&[&Function], bool, &[Expr], &[Expr]) = match &sub.kind {
         SubQueryKind::Compare { function, any, left, right_cast } => {
@@ -43,7 +44,7 @@ pub(crate) fn look_up<'e>(sub: &'e SubQuery, plan: &SubPlan) -> Option<LookUp<'e
     fits.then_some(LookUp { left, right, negated: !any })
 }
 
-/// The type by whose keys values of two types are compared, if equal values have equal keys.
+/// Returns the type whose keys represent values of two types, if equal values have equal keys.
 pub(crate) fn key_type(left: TypeOid, right: TypeOid) -> Option<TypeOid> {
     let integer = |ty| matches!(ty, TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8);
     match left == right {
@@ -54,7 +55,7 @@ pub(crate) fn key_type(left: TypeOid, right: TypeOid) -> Option<TypeOid> {
     }
 }
 
-/// The value as one of the type that `key_type` gave.
+/// Converts a value to the type from `key_type`.
 pub(crate) fn for_key(value: Datum, ty: TypeOid) -> Datum {
     match (value, ty) {
         (Datum::Int2(value), TypeOid::INT8) => Datum::Int8(value.into()),

@@ -1,4 +1,4 @@
-//! Typed expressions: what analysis makes and execution evaluates.
+//! Typed expressions, which analysis builds and execution evaluates.
 
 mod batch;
 mod cast;
@@ -32,57 +32,60 @@ pub(crate) use object_names::{ROLES, function_name, object_name, row_type_name, 
 pub(crate) use subscript::Subscripts;
 pub(crate) use user_function::{FunctionKey, UserFunction, inline_call, keeps_promises};
 
-/// An expression with its type and where it stands in the query text (bytes, -1 for nowhere).
+/// An expression with its type, and its byte offset in the query text (-1 if it is not in the
+/// text).
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) kind: ExprKind,
     pub(crate) ty: TypeOid,
     pub(crate) typmod: i32,
-    /// The domain whose values these are; `ty` and `typmod` are what it is made of in the end.
+    /// The domain of the values, if any. `ty` and `typmod` describe the domain's base type.
     pub(crate) domain: Option<TypeOid>,
-    /// COLLATE that is said of it, and shown.
+    /// The collation of a COLLATE clause on the expression, which the deparser shows.
     pub(crate) collation: Option<Oid>,
-    /// The collation that follows from this and from its parts.
+    /// The collation derived from the expression and its parts.
     pub(crate) derived: Collation,
-    /// Of a call: whether it was written in a syntax of its own (`x AT TIME ZONE y`), in which it is shown.
+    /// Set for a call that was written in a syntax of its own (`x AT TIME ZONE y`), in which it is
+    /// also shown.
     pub(crate) own_syntax: bool,
     pub(crate) location: i32,
 }
 
-/// Why a value is converted.
+/// The reason for a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CastPurpose {
-    /// The statement says so: over-long strings are cut off instead of refused.
+    /// The statement contains the cast: over-long strings are cut instead of refused.
     Written,
-    /// Its place wants another type.
+    /// The place of the value requires another type.
     Implied,
-    /// It is compared with a value of that type: a time that is beyond its range is before or behind all of them.
+    /// The value is compared with a value of that type. A time beyond that type's range counts as
+    /// before or behind all its times.
     Compared,
 }
 
-/// What an expression does.
+/// The kind of an expression.
 #[derive(Clone, Debug)]
 pub(crate) enum ExprKind {
-    /// A known value.
+    /// A constant.
     Const(Datum),
-    /// Parameter `$n`, from 0.
+    /// Parameter `$n`, counted from 0.
     Param(usize),
     /// A value of the current row (depth 0) or of the row of an enclosing query.
     Slot {
         depth: usize,
         slot: usize,
     },
-    /// A function or an operator.
+    /// A call of a built-in function or operator.
     Call {
         function: &'static Function,
         arguments: Vec<Expr>,
     },
-    /// A function of a user.
+    /// A call of a user's function.
     UserCall {
         function: Arc<UserFunction>,
         arguments: Vec<Expr>,
     },
-    /// A conversion.
+    /// A conversion to another type.
     Cast {
         argument: Box<Expr>,
         from: TypeOid,
@@ -93,7 +96,7 @@ pub(crate) enum ExprKind {
         argument: Box<Expr>,
         explicit: bool,
     },
-    /// The value itself, which must be one of a domain: else the statement fails.
+    /// The argument itself, which must belong to a domain. Otherwise the statement fails.
     Domain {
         argument: Box<Expr>,
         rules: Arc<DomainRules>,
@@ -109,7 +112,7 @@ pub(crate) enum ExprKind {
         argument: Box<Expr>,
         test: BoolTest,
     },
-    /// CASE; with an operand, its value is what `CaseOperand` of this depth gives.
+    /// CASE. With an operand, the operand's value is the value of `CaseOperand` at this depth.
     Case {
         operand: Option<Box<Expr>>,
         branches: Vec<(Expr, Expr)>,
@@ -117,8 +120,8 @@ pub(crate) enum ExprKind {
     },
     CaseOperand,
     Coalesce(Vec<Expr>),
-    /// `NULLIF(a, b)`; `equal` is the `=` of the two types, over casts of them. In it, the value of
-    /// `result` is what `CaseOperand` gives.
+    /// `NULLIF(a, b)`. `equal` is the `=` of the two types, over casts of both arguments. In
+    /// `equal`, `CaseOperand` has the value of `result`.
     NullIf {
         result: Box<Expr>,
         equal: Box<Expr>,
@@ -128,21 +131,21 @@ pub(crate) enum ExprKind {
         greatest: bool,
         arguments: Vec<Expr>,
     },
-    /// `IS [NOT] DISTINCT FROM`; `equal` is the `=` of the two.
+    /// `IS [NOT] DISTINCT FROM`. `equal` is the `=` operator of the two types.
     Distinct {
         equal: &'static Function,
         left: Box<Expr>,
         right: Box<Expr>,
         negated: bool,
     },
-    /// `ARRAY[…]`; of arrays it is one with a dimension more.
+    /// `ARRAY[…]`. An array of arrays has one more dimension.
     Array(Vec<Expr>),
     /// `array[1][2]`, `array[1:2]`
     Subscript {
         array: Box<Expr>,
         subscripts: Box<Subscripts>,
     },
-    /// The array with another value in a part of it: what an assignment to the part stores.
+    /// The array after an assignment to a part of it.
     AssignPart {
         array: Box<Expr>,
         subscripts: Box<Subscripts>,
@@ -163,13 +166,13 @@ pub(crate) enum ExprKind {
         records: Arc<JsonRecords>,
         arguments: Vec<Expr>,
     },
-    /// IS [NOT] NULL of a composite value: of each of its fields.
+    /// IS [NOT] NULL of a composite value, which tests each field.
     RowNull {
         argument: Box<Expr>,
         negated: bool,
     },
-    /// The composite value with another value of a field, made of NULLs where it is NULL: what an assignment to the field
-    /// stores. `kinds` are the types of all fields.
+    /// The composite value after an assignment to one of its fields. A NULL record counts as a
+    /// record of NULLs. `kinds` are the types of all fields.
     AssignField {
         record: Box<Expr>,
         field: usize,
@@ -183,8 +186,9 @@ pub(crate) enum ExprKind {
         any: bool,
         left: Box<Expr>,
         right: Box<Expr>,
-        /// Where the array is remembered as a table of its values, if it is one for all rows of the
-        /// statement and equality is asked for (`exec/value_lists.rs`). Planning gives the number.
+        /// The number of the remembered table of the array's values (`exec/value_lists.rs`), which
+        /// planning assigns. Set if the array has one value for all rows of the statement, and the
+        /// operator is an equality.
         list: Option<u32>,
     },
     /// A nested query used as an expression.
@@ -197,25 +201,27 @@ pub(crate) enum ExprKind {
     Window(usize),
     /// A set-returning function, by its number in the query's list; replaced by a slot.
     SetReturning(usize),
-    /// Of the row that a cursor is on: its address (`tid`), or the table that it is of (`oid`), which may be a partition.
+    /// A value of a cursor's current row: its address (`tid`), or the OID (`oid`) of its table,
+    /// which may be a partition.
     CurrentOf {
         cursor: Arc<str>,
         table: Arc<Relation>,
     },
 }
 
-/// What the fields of a row are called, in their order.
+/// The names of a row's fields, in order.
 pub(crate) type FieldNames = Arc<[Arc<str>]>;
 
-/// Expressions that make a composite value together.
+/// The expressions that make up a composite value.
 #[derive(Clone, Debug)]
 pub(crate) struct RowValue {
     pub(crate) fields: Vec<Expr>,
-    /// What the fields are called, where the type does not say it.
+    /// The names of the fields, if the type does not define them.
     pub(crate) names: Option<FieldNames>,
-    /// The FROM item whose row it is, if it is one, and what the query calls its columns.
+    /// The FROM item whose row this is, if any, with the query's names for its columns.
     pub(crate) of_item: Option<(Arc<str>, FieldNames)>,
-    /// What is NULL of a row that an outer join made up: the whole value is NULL then.
+    /// An expression that is NULL for a row that an outer join made up. The whole value is then
+    /// NULL.
     pub(crate) present: Option<Expr>,
 }
 
@@ -228,7 +234,7 @@ impl RowValue {
     }
 }
 
-/// IS TRUE and its like.
+/// The tests IS TRUE, IS FALSE and IS UNKNOWN, with their negations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BoolTest {
     True,
@@ -253,14 +259,15 @@ pub(crate) enum Nested {
     Plan(Arc<SubPlan>),
 }
 
-/// What is asked of a nested query.
+/// The use of a nested query's result.
 #[derive(Clone, Debug)]
 pub(crate) enum SubQueryKind {
     Exists,
-    /// The one value of its one row.
+    /// The single value of the query's single row.
     Scalar,
-    /// A column of its one row, which is assigned to several columns at once: the one that is
-    /// computed first asks for all of them. `place` is where the query stands in the text.
+    /// A column of the query's single row, which is assigned to several columns at once. The first
+    /// column to be computed runs the query for all of them. `place` is the query's place in the
+    /// text.
     Assigned {
         place: i32,
         column: usize,
@@ -278,34 +285,34 @@ pub(crate) enum SubQueryKind {
     CompareRows(Box<ComparedRows>),
 }
 
-/// A row of expressions that is compared with the rows of a query.
+/// A row of expressions, compared with the rows of a query.
 #[derive(Clone, Debug)]
 pub(crate) struct ComparedRows {
     pub(crate) with: Quantifier,
-    /// The operator, for each pair of parts.
+    /// The operator for each pair of parts.
     pub(crate) functions: Vec<&'static Function>,
-    /// Over the row around the query. Each is computed once for all rows of the query.
+    /// The left side, over the row around the query. Each expression is computed once for all rows
+    /// of the query.
     pub(crate) left: Vec<Expr>,
-    /// What they are compared with, over the columns of the query.
+    /// The right side, over the columns of the query.
     pub(crate) right: Vec<Expr>,
-    /// The comparison, over a row of the values of `left` and, behind them, the columns of the
-    /// query.
+    /// The comparison, over a row with the values of `left` and then the columns of the query.
     pub(crate) compared: Expr,
 }
 
 impl ComparedRows {
-    /// The operator, as it is written.
+    /// Returns the operator as it is written.
     pub(crate) fn operator(&self) -> &'static str {
         self.functions.first().map_or("=", |function| function.name)
     }
 }
 
-/// With which rows of a query something is compared.
+/// The rows of a query that a comparison considers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quantifier {
     Any,
     All,
-    /// With the only one; NULL where there is none.
+    /// The only row; the result is NULL if there is none.
     Only,
 }
 
@@ -342,18 +349,20 @@ impl Expr {
     pub(crate) fn column_type(&self) -> ColumnType {
         ColumnType { oid: self.ty, typmod: self.typmod, domain: self.domain }
     }
-    /// What its column is called where it is a FROM item, if it is a function's call whose definition says so.
+    /// Returns the column name for the expression as a FROM item, if a called function's definition
+    /// gives one.
     pub(crate) fn lone_column(&self) -> Option<&str> {
         match &self.kind {
             ExprKind::UserCall { function, .. } => function.column.as_deref(),
             _ => None,
         }
     }
-    /// The type that it was given: the domain, if it is one.
+    /// Returns the declared type: the domain, if there is one.
     pub(crate) fn declared(&self) -> TypeOid {
         self.domain.unwrap_or(self.ty)
     }
-    /// The type of the values that it makes, where that does not depend on what it is said to be.
+    /// Returns the type of the values that the expression makes, if this type does not depend on
+    /// the declared type.
     pub(crate) fn made_type(&self) -> Option<TypeOid> {
         match &self.kind {
             ExprKind::Call { function, .. } => {

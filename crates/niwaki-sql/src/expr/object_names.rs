@@ -1,4 +1,5 @@
-//! Names of catalog objects as values: `regclass`, `regtype`, `regproc` and their like, in and out.
+//! Names of catalog objects as values: the input and output of `regclass`, `regtype`, `regproc` and
+//! similar types.
 
 use niwaki_catalog::{
     CatalogState, Oid, SearchPath, builtin_functions, builtin_operators, builtin_types,
@@ -13,13 +14,14 @@ use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::types::{array_of, format_oid, type_by_name};
 
-/// The roles there are: the one that owns everything, and the one that stands for whoever owns the database.
+/// The roles: the owner of everything, and the role that stands for the database's owner.
 pub(crate) const ROLES: [(u32, &str); 2] = [(10, "postgres"), (6171, "pg_database_owner")];
 
 /// Reads the name (or the number) of an object of this kind.
 ///
 /// # Errors
-/// `42P01`, `42704`, `42883`, `3F000` by kind when there is none of this name; `42725` when there are several.
+/// `42P01`, `42704`, `42883` or `3F000`, by kind, when no object has this name; `42725` when there
+/// are several.
 pub fn object_input(
     text: &str,
     kind: TypeOid,
@@ -52,7 +54,7 @@ pub fn object_input(
     Ok(Datum::Oid(found))
 }
 
-/// An object's name, as its type shows it; its number when there is no such object.
+/// Returns an object's name as its type shows it, or its number when there is no such object.
 pub(crate) fn object_name(number: u32, kind: TypeOid, exec: &ExecContext<'_>) -> String {
     if number == 0 {
         return "-".to_owned();
@@ -111,13 +113,14 @@ pub(crate) fn object_name(number: u32, kind: TypeOid, exec: &ExecContext<'_>) ->
     known.unwrap_or_else(|| number.to_string())
 }
 
-/// The name of a type without a modifier, with its schema where the search path does not find it.
+/// Returns the name of a type without a modifier, with its schema if the search path does not find
+/// the type.
 pub(crate) fn type_name(oid: TypeOid, exec: &ExecContext<'_>) -> String {
     let of_user = exec.text.types.shown(oid).or_else(|| row_type_name(oid, exec));
     of_user.unwrap_or_else(|| format_oid(oid))
 }
 
-/// The name of the type of a relation's rows, or of an array of it.
+/// Returns the name of a relation's row type, or of an array of that type.
 pub(crate) fn row_type_name(oid: TypeOid, exec: &ExecContext<'_>) -> Option<String> {
     let inner = oid.element().unwrap_or(oid);
     let number = inner.user_number().filter(|_| inner.is_composite())?;
@@ -129,7 +132,8 @@ fn known_function(number: u32, exec: &ExecContext<'_>) -> bool {
     exec.catalog.function(Oid(number)).is_some() || builtin_functions().by_oid(number).is_some()
 }
 
-/// The name of a function, with its schema where the name alone does not mean it.
+/// Returns the name of a function, with its schema if the name alone does not identify the
+/// function.
 pub(crate) fn function_name(number: u32, exec: &ExecContext<'_>) -> String {
     let Some(function) = exec.catalog.function(Oid(number)) else {
         let found = builtin_functions().by_oid(number);
@@ -145,7 +149,7 @@ pub(crate) fn function_name(number: u32, exec: &ExecContext<'_>) -> String {
     qualified(&function.name, function.schema, alone, exec)
 }
 
-/// A name, with its schema unless it is found without.
+/// Returns a name, with its schema unless `found` says that the name is found without it.
 fn qualified(name: &str, schema: Oid, found: bool, exec: &ExecContext<'_>) -> String {
     let name = quote_identifier(name);
     match exec.catalog.schema(schema).filter(|_| !found) {
@@ -162,7 +166,7 @@ fn relation_name(number: u32, exec: &ExecContext<'_>) -> Option<String> {
     Some(exec.catalog.shown_relation(exec.path, relation))
 }
 
-/// The name without a schema, if the schema is where built-in things are.
+/// Returns the name without its schema, if the schema holds built-in objects.
 fn builtin_part(text: &str, kind: &str) -> Result<String> {
     let parts =
         split_identifier(text).ok_or_else(|| SqlError::new("42602", "invalid name syntax"))?;
@@ -176,7 +180,7 @@ fn builtin_part(text: &str, kind: &str) -> Result<String> {
     }
 }
 
-/// The type that an SQL type name means, one that Niwaki does not have among them.
+/// Returns the type that an SQL type name means, even a type that Niwaki does not have.
 fn regtype(text: &str, catalog: &CatalogState, path: &SearchPath) -> Result<u32> {
     let syntax = || SqlError::new("42601", format!("invalid type name \"{text}\""));
     let parsed = crate::parse::parse(&format!("SELECT NULL::{text}")).map_err(|_| syntax())?;
@@ -220,7 +224,7 @@ fn regtype(text: &str, catalog: &CatalogState, path: &SearchPath) -> Result<u32>
         let found = catalog.resolve_type(path, schema, name).map(|found| found.type_oid());
         found.or_else(|| of_rows(name))
     };
-    // Their array types have the same names behind an underscore.
+    // The array types have the same names behind an underscore.
     let array_named = || named(base.strip_prefix('_')?)?.array();
     let of_user = || named(base).or_else(array_named).map(|found| found.0);
     let found = match schema {
@@ -244,9 +248,9 @@ fn only<T>(
     if found.next().is_some() { Err(several()) } else { Ok(first) }
 }
 
-/// Nothing if there is a schema of this name.
+/// Fails unless there is a schema of this name.
 fn schema_exists(schema: &str, catalog: &CatalogState) -> Result<()> {
-    // These are there, whatever the catalog at hand says.
+    // These schemas exist, whatever the given catalog contains.
     const SYSTEM: [&str; 3] = ["pg_catalog", "public", "information_schema"];
     match SYSTEM.contains(&schema) || catalog.schema_by_name(schema).is_some() {
         true => Ok(()),
@@ -254,7 +258,7 @@ fn schema_exists(schema: &str, catalog: &CatalogState) -> Result<()> {
     }
 }
 
-/// The functions that a name means, with the types of their arguments.
+/// Finds the functions that a name means, with the types of their arguments.
 fn functions_meant(
     text: &str,
     catalog: &CatalogState,
@@ -293,7 +297,7 @@ fn regproc(text: &str, catalog: &CatalogState, path: &SearchPath) -> Result<u32>
     only(found.into_iter().map(|(oid, _)| oid), missing, several)
 }
 
-/// The types between the brackets of `name(type, …)`.
+/// Reads the types between the parentheses of `name(type, …)`.
 fn signature<'t>(
     text: &'t str,
     catalog: &CatalogState,
@@ -306,7 +310,7 @@ fn signature<'t>(
         .trim_end()
         .strip_suffix(')')
         .ok_or_else(|| SqlError::new("22P02", "expected a right parenthesis"))?;
-    // Commas inside of brackets belong to a type.
+    // Commas inside parentheses belong to a type.
     let mut depth = 0i32;
     let parts = inner.split(|c: char| {
         depth += i32::from(c == '(') - i32::from(c == ')');

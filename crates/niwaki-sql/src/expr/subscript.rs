@@ -1,4 +1,4 @@
-//! Subscripts of arrays: elements and slices, read and assigned.
+//! Subscripts of arrays: reads and assigns elements and slices.
 
 use std::sync::Arc;
 
@@ -7,12 +7,13 @@ use niwaki_types::{Array, Bounds, Datum, TypeOid};
 use super::{Expr, Runtime};
 use crate::error::{Result, SqlError};
 
-/// What stands in the brackets behind an array, one item for each dimension.
+/// The bounds in the brackets behind an array, one item for each dimension.
 #[derive(Clone, Debug)]
 pub(crate) struct Subscripts {
-    /// Whether a part is meant, rather than one element.
+    /// Set for a slice rather than one element.
     pub(crate) slice: bool,
-    /// Lower and upper bound, where one that is left out is the array's; an element's subscript is the upper one.
+    /// The lower and upper bounds. A bound that is left out is the array's own. An element's
+    /// subscript is the upper bound.
     pub(crate) bounds: Vec<[Option<Expr>; 2]>,
 }
 
@@ -31,7 +32,7 @@ impl Subscripts {
         self.bounds.iter_mut().flatten().flatten()
     }
 
-    /// Whether both are the same subscripts of the same row.
+    /// Decides whether both are the same subscripts of the same row.
     pub(crate) fn same(&self, other: &Self) -> bool {
         let same = |a: &Option<Expr>, b: &Option<Expr>| match (a, b) {
             (Some(a), Some(b)) => a.same(b),
@@ -47,7 +48,7 @@ impl Subscripts {
                 .all(|([a, b], [c, d])| same(a, c) && same(b, d))
     }
 
-    /// The numbers; `None` when one is NULL.
+    /// Evaluates the subscripts. Returns `None` if one is NULL.
     fn place(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Option<Place>> {
         let mut number = |bound: &Option<Expr>| -> Result<Option<Option<i32>>> {
             Ok(match bound {
@@ -72,7 +73,7 @@ impl Subscripts {
         }))
     }
 
-    /// What is there in an array; NULL where nothing is.
+    /// Reads the element or slice of an array; NULL if there is none.
     pub(super) fn read(
         &self,
         array: &Datum,
@@ -89,7 +90,7 @@ impl Subscripts {
         })
     }
 
-    /// The array with another value there.
+    /// Returns the array with another value at the subscripts.
     pub(super) fn assign(
         &self,
         array: &Datum,
@@ -108,7 +109,7 @@ impl Subscripts {
             (Place::Slice(bounds), Datum::Array(_, source)) => {
                 old.with_slice_assigned(&bounds, &source)?
             }
-            // NULL says nothing of what the elements should be.
+            // NULL does not say what the elements should be, so the array stays as it is.
             (Place::Slice(_), _) => return Ok(array.clone()),
         };
         Ok(Datum::Array(element, Arc::new(new)))

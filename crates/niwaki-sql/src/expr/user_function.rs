@@ -1,4 +1,4 @@
-//! Calls of functions that users define, and putting a function's body in the place of its call.
+//! Calls of users' functions, and the inlining of a function's body.
 
 use niwaki_catalog::{CatalogState, Oid, SearchPath};
 use niwaki_types::{TypeOid, quote_identifier};
@@ -8,41 +8,44 @@ use crate::context::RecordFields;
 use crate::functions::{Function, Volatility};
 use crate::query::{DEPTH_MAX, Growth, depth, nodes, volatile_inside};
 
-/// A function with the types that its parameters have in a call: polymorphic ones stand for others in each.
+/// The identity of a function in a call, with the types of its parameters there. A polymorphic
+/// function has different types in different calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FunctionKey {
     pub(crate) oid: Oid,
     pub(crate) arguments: Vec<TypeOid>,
-    /// The collation that the call's arguments have, where it is not the one that everything has.
+    /// The collation of the call's arguments, if it is not the default collation.
     pub(crate) collation: Option<Oid>,
 }
 
-/// A function of a user as its calls know it.
+/// A user's function, as its calls need it.
 #[derive(Debug)]
 pub(crate) struct UserFunction {
     pub(crate) key: FunctionKey,
     pub(crate) name: String,
     pub(crate) schema: String,
-    /// The types of its parameters as it was defined.
+    /// The types of the function's parameters, as it was defined.
     pub(crate) declared: Vec<u32>,
-    /// Its last argument is an array, in which calls may give any number of values.
+    /// Set if the last argument is an array, for which calls may give any number of values.
     pub(crate) variadic: bool,
     pub(crate) strict: bool,
     pub(crate) volatility: Volatility,
-    /// What a call costs, in calls of operators.
+    /// The cost of a call, in calls of operators.
     pub(crate) cost: f64,
-    /// What its one column is called in FROM, if its definition says so.
+    /// The name of the function's single column in FROM, if the definition gives one.
     pub(crate) column: Option<String>,
-    /// The fields of a `record` that it gives.
+    /// The fields of a returned `record`.
     pub(crate) fields: Option<RecordFields>,
-    /// How many rows it gives, if it gives a set.
+    /// The estimated number of rows that a set-returning function returns.
     pub(crate) rows: f64,
-    /// What it computes, over its parameters, where that is one expression that may stand in the place of a call.
+    /// The function's body over its parameters, if the body is one expression that may replace a
+    /// call.
     pub(crate) inline: Option<Expr>,
 }
 
 impl UserFunction {
-    /// A call with these arguments, written already: its name with the schema where the search path finds another one, or none.
+    /// Formats a call with these arguments, which are formatted already. The function's name gets
+    /// its schema if the search path does not find this function.
     pub(crate) fn call(
         &self,
         mut arguments: Vec<String>,
@@ -63,10 +66,10 @@ impl UserFunction {
     }
 }
 
-/// Calls of operators above which an argument is not computed more than once.
+/// The most expensive argument that inlining may compute more than once, in calls of operators.
 const CHEAP_CALLS: f64 = 10.0;
 
-/// Puts what a function computes in the place of a call, where that means the same (PostgreSQL's rules).
+/// Replaces a call by the function's body, where the meaning stays the same (PostgreSQL's rules).
 pub(crate) fn inline_call(call: &mut Expr, growth: &mut Growth) {
     let ExprKind::UserCall { function, arguments } = &call.kind else { return };
     let Some(body) = &function.inline else { return };
@@ -100,14 +103,14 @@ pub(crate) fn inline_call(call: &mut Expr, growth: &mut Growth) {
     *call = result;
 }
 
-/// What an expression costs, in calls of operators.
+/// Returns the cost of an expression, in calls of operators.
 fn calls_of(expr: &Expr) -> f64 {
     let mut calls = 0.0;
     expr.any(&mut |part| {
         match &part.kind {
             ExprKind::Call { .. } | ExprKind::Cast { .. } => calls += 1.0,
             ExprKind::UserCall { function, .. } => calls += function.cost,
-            // Whatever a nested query costs, it is more.
+            // A nested query always counts as expensive.
             ExprKind::SubQuery(_) => calls += 2.0 * CHEAP_CALLS,
             _ => {}
         }
@@ -116,7 +119,8 @@ fn calls_of(expr: &Expr) -> f64 {
     calls
 }
 
-/// Replaces parameters by the arguments of a call. There are no nested queries in the expression, so all of it stands on one level.
+/// Replaces parameters by the arguments of a call. The expression has no nested queries, so all of
+/// it stands on one query level.
 fn put_arguments(expr: &mut Expr, arguments: &[Expr]) {
     if let ExprKind::Param(number) = expr.kind
         && let Some(argument) = arguments.get(number)
@@ -126,15 +130,16 @@ fn put_arguments(expr: &mut Expr, arguments: &[Expr]) {
         expr.ty = ty;
         return;
     }
-    // Cannot fail: the visit does not.
+    // The visit cannot fail.
     let _ = expr.for_each_child_mut(&mut |child| {
         put_arguments(child, arguments);
         Ok(())
     });
 }
 
-/// Whether an expression over parameters may stand for a call of a function that promises this: it promises no less, and if
-/// the function is strict, it is NULL as soon as a parameter is.
+/// Decides whether an expression over parameters may replace a call of a function with this
+/// volatility and strictness. The expression must be at most as volatile as promised. For a strict
+/// function, it must be NULL as soon as a parameter is NULL.
 pub(crate) fn keeps_promises(expr: &Expr, promised: Volatility, strict: bool) -> bool {
     let promises = match promised {
         Volatility::Volatile => true,
@@ -144,7 +149,7 @@ pub(crate) fn keeps_promises(expr: &Expr, promised: Volatility, strict: bool) ->
     promises && (!strict || is_strict(expr))
 }
 
-/// Whether the expression is NULL whenever a part of it is.
+/// Decides whether the expression is NULL whenever a part of it is NULL.
 fn is_strict(expr: &Expr) -> bool {
     let strict = |function: &Function| function.strict;
     !expr.any(&mut |part| match &part.kind {

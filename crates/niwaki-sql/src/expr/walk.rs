@@ -1,11 +1,11 @@
-//! Visiting the parts of expressions.
+//! Visits the parts of expressions.
 
 use niwaki_types::{Datum, TextSettings, TypeOid, to_text};
 
 use super::{Expr, ExprKind, SubQueryKind};
 
 impl ExprKind {
-    /// See [`Expr::for_each_child`].
+    /// Calls `visit` for every direct part, as [`Expr::for_each_child`] does.
     pub(crate) fn for_each_child<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
         match self {
             ExprKind::Const(_)
@@ -85,7 +85,7 @@ impl Expr {
         self.kind.for_each_child(visit);
     }
 
-    /// The same with the right to change the parts.
+    /// Calls `visit` for the same parts, with the right to change them.
     pub(crate) fn for_each_child_mut(
         &mut self,
         visit: &mut dyn FnMut(&mut Expr) -> crate::Result<()>,
@@ -159,8 +159,8 @@ impl Expr {
         }
     }
 
-    /// The same expression over a row that has its table's columns from slot `start` on. It has no
-    /// nested queries.
+    /// Returns the same expression over a row whose table columns begin at slot `start`. The
+    /// expression has no nested queries.
     pub(crate) fn shifted(&self, start: usize) -> Self {
         let mut expr = self.clone();
         expr.shift(start);
@@ -171,14 +171,14 @@ impl Expr {
         if let ExprKind::Slot { depth: 0, slot } = &mut self.kind {
             *slot += start;
         }
-        // Cannot fail: the visit does not.
+        // The visit cannot fail.
         let _ = self.for_each_child_mut(&mut |child| {
             child.shift(start);
             Ok(())
         });
     }
 
-    /// Whether this or any part satisfies `test`.
+    /// Decides whether the expression or any part of it satisfies `test`.
     pub(crate) fn any(&self, test: &mut dyn FnMut(&Expr) -> bool) -> bool {
         if test(self) {
             return true;
@@ -188,7 +188,8 @@ impl Expr {
         found
     }
 
-    /// Whether both compute the same from the same row: for matching GROUP BY expressions.
+    /// Decides whether both expressions compute the same value from the same row. GROUP BY matches
+    /// expressions this way.
     pub(crate) fn same(&self, other: &Expr) -> bool {
         if self.ty != other.ty {
             return false;
@@ -295,8 +296,8 @@ impl Expr {
     }
 }
 
-/// Whether two values of a type are the same in every respect: 1.0 and 1.00 are equal, but other
-/// expressions of them may differ.
+/// Decides whether two values of a type are the same in every respect. 1.0 and 1.00 are equal, but
+/// expressions over them may differ.
 fn same_image(a: &Datum, b: &Datum, oid: TypeOid) -> bool {
     match (a.is_null(), b.is_null()) {
         (true, true) => true,

@@ -1,4 +1,4 @@
-//! The rows of a table's partitions, in batches, one partition after the other.
+//! Reads the rows of a table's partitions in batches, one partition after the other.
 
 use std::sync::Arc;
 
@@ -9,21 +9,22 @@ use crate::exec::parallel::Division;
 use crate::expr::{Batch, Expr, Runtime};
 use crate::plan::{AppendPlan, PlanNode};
 
-/// Scans of partitions that have the table's columns in its order.
+/// The step that scans partitions whose columns have the table's order.
 pub(super) struct BatchAppend {
     plan: Arc<PlanNode>,
-    /// The leaves that may have rows, once the values of conditions are known.
+    /// The leaves that may have rows, once the conditions' values are known.
     possible: Option<Vec<bool>>,
-    /// The member that is next.
+    /// The number of the next member.
     next: usize,
     step: Option<Box<dyn BatchStep>>,
-    /// Which blocks of each member's table are left, if threads divide them.
+    /// The blocks that are left in each member's table, if threads divide the tables.
     divisions: Vec<Arc<Division>>,
     begun: bool,
 }
 
 impl BatchAppend {
-    /// `None` if the rows are merged, or those of some partition cannot come in batches.
+    /// Makes the step. Returns `None` if the plan merges the rows, or if some partition's rows
+    /// cannot come in batches.
     pub(super) fn new(plan: &Arc<PlanNode>, append: &AppendPlan) -> Option<Self> {
         let fits = append.merge.is_empty()
             && append.members.iter().all(|member| {
@@ -62,7 +63,7 @@ impl BatchAppend {
                 self.step = None;
             }
             let Some(member) = append.members.get(self.next) else {
-                // Blocks may be left if threads were stopped.
+                // Stopped threads may have left blocks.
                 if !self.divisions.is_empty() {
                     self.next = 0;
                 }

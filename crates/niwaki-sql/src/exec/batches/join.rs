@@ -1,8 +1,11 @@
-//! A hash join of rows that come in batches.
+//! The hash join of rows in batches.
 //!
-//! The inner rows stand column by column, and are found by their keys. Where an outer row meets one of them at most, the batch
-//! goes up as it came, with the inner values beside it and fewer rows that count; else pairs are made, some at a time. Inner rows
-//! that do not fit in memory go the way of single rows (`hash_join.rs`), and so does the join then.
+//! The inner rows stand column by column, and the join finds them by their keys. If an outer row
+//! has at most one partner, the outer batch goes up as it came. The inner values then stand beside
+//! it, and fewer of its rows count. Otherwise the join makes pairs of rows, some at a time.
+//!
+//! Inner rows that do not fit in memory go to the row-by-row hash join (`hash_join.rs`), which then
+//! does the whole join.
 
 use std::sync::Arc;
 
@@ -24,40 +27,41 @@ use crate::expr::{Batch, Expr, Rows, Runtime};
 use crate::plan::{JoinKind, JoinPlan, PlanNode};
 use crate::store::BATCH_BYTES;
 
-/// A hash join.
+/// The step that joins batches by hashing.
 pub(super) struct BatchJoin {
     plan: Arc<PlanNode>,
     outer: Below,
     inner: Inner,
-    /// The outer rows at hand, where pairs are made of them.
+    /// The outer rows at hand, where the join makes pairs.
     batch: Batch,
     kept: Kept,
-    /// The slots of those rows that may have large values.
+    /// The slots of the outer rows that may have large values.
     large: Vec<usize>,
     /// For each outer row that counts, the first inner row with its key.
     found: Vec<u32>,
-    /// The outer row, by its place among those that count, and the inner row that make the next pair.
+    /// The outer row of the next pair, as a position among the rows that count, and the inner row
+    /// of that pair.
     place: usize,
     next: u32,
-    /// Which of the outer rows that count have matched.
+    /// A flag for each outer row that counts: whether the row has matched.
     matched: Vec<bool>,
-    /// Whether the outer rows of the batch that have not matched are still to be given.
+    /// Set if the batch's outer rows without a match are still to be returned.
     rest: bool,
     keys: Keys,
     begun: bool,
 }
 
-/// The inner rows.
+/// The inner rows of the join.
 enum Inner {
-    /// They were not read yet.
+    /// The inner rows were not read yet.
     New,
-    /// All threads have the same.
+    /// The table of inner rows, which all threads share.
     Table(Arc<Table>),
-    /// The join goes on row by row, and its rows come from here.
+    /// The join goes on row by row, and its rows come from this step.
     Rows(RowBatches),
 }
 
-/// Whether a join can be run so.
+/// Decides whether a join can run in batches.
 pub(super) fn joins_in_batches(join: &JoinPlan) -> bool {
     let mut exprs =
         join.hash.iter().flat_map(|key| [&key.outer, &key.inner]).chain(&join.condition);
@@ -67,13 +71,13 @@ pub(super) fn joins_in_batches(join: &JoinPlan) -> bool {
         && exprs.all(Expr::may_run_ahead)
 }
 
-/// Whether outer rows without a partner are given with NULLs: those of an anti join, too, which may be a left join whose other
-/// rows a condition leaves out.
+/// Decides whether the join returns outer rows without a partner, with NULLs. An anti join does
+/// too, because it may be a left join whose other rows a condition removes.
 fn gives_nulls(join: &JoinPlan) -> bool {
     matches!(join.kind, JoinKind::Left | JoinKind::Anti)
 }
 
-/// Gives the rows of a batch that count to a join that goes on row by row.
+/// Gives the rows of a batch that count to a row-by-row join.
 fn write_rows(
     building: &mut Building,
     join: &JoinPlan,
@@ -140,7 +144,7 @@ impl BatchJoin {
                 return write_rows(building, join, batch, rows, &self.keys, rt);
             }
             table.add(join, batch, rows, &self.keys);
-            // With the next batch it may take as much again.
+            // With the next batch the table may take as much memory again.
             let bytes = table.memory();
             if bytes > rt.exec.hash_mem || !memory::has_room(bytes) {
                 let started = building.insert(Building::new(&self.plan));
@@ -189,7 +193,7 @@ impl BatchJoin {
         Ok(())
     }
 
-    /// Joins a batch where each outer row meets one inner row at most, or it does not matter which: it stays as it is.
+    /// Joins a batch in place. Each outer row has at most one partner, or any partner serves.
     fn join_in_place(
         &mut self,
         join: &JoinPlan,
@@ -209,7 +213,7 @@ impl BatchJoin {
         let left: Vec<u32> = places.map(|(place, _)| rows.number(place) as u32).collect();
         let beside = join.kind != JoinKind::Semi;
         if (beside || join.condition.is_some()) && !left.is_empty() {
-            // Rows that do not count have some value, or none.
+            // Rows that do not count get some value, or none.
             let other = if gives_nulls(join) { END } else { 0 };
             let mut partners = vec![other; batch.rows];
             for (place, found) in self.found.iter().enumerate().filter(|(_, found)| **found != END)
@@ -229,8 +233,8 @@ impl BatchJoin {
         Ok(())
     }
 
-    /// The next pairs of the outer rows at hand: numbers of outer rows, and their places among those that count, and of inner
-    /// rows.
+    /// Returns the next pairs of the outer rows at hand. A pair has the outer row's number, its
+    /// position among the rows that count, and the inner row's number.
     fn pairs(&mut self, rows: Rows<'_>) -> Pairs {
         let mut pairs = Pairs::default();
         let Inner::Table(table) = &self.inner else { return pairs };
@@ -257,7 +261,8 @@ impl BatchJoin {
         pairs
     }
 
-    /// Makes a batch of pairs, and leaves those for which the condition holds; notes which outer rows they have.
+    /// Makes a batch of pairs, and keeps the pairs for which the condition holds. Marks the outer
+    /// rows of those pairs as matched.
     fn join_pairs(
         &mut self,
         join: &JoinPlan,
@@ -289,7 +294,7 @@ impl BatchJoin {
         Ok(())
     }
 
-    /// Gets the next outer rows, for pairs.
+    /// Reads the next outer rows, for pairs.
     fn next_outer(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         let more = self.outer.next(&mut self.batch, &mut self.kept, rt)?;
         if more {
@@ -312,7 +317,8 @@ impl BatchJoin {
         Ok(())
     }
 
-    /// The next batch of pairs; of a semi or an anti join, the outer rows that have or have not matched.
+    /// Returns the next batch of pairs. A semi join returns the outer rows that have matched, and
+    /// an anti join the outer rows that have not.
     fn next_pairs(
         &mut self,
         join: &JoinPlan,
@@ -339,7 +345,7 @@ impl BatchJoin {
         }
     }
 
-    /// The outer rows of the batch that are given for themselves.
+    /// Returns the batch's outer rows that the join returns by themselves.
     fn give_rest(&self, join: &JoinPlan, batch: &mut Batch, kept: &mut Kept) {
         let wanted = join.kind == JoinKind::Semi;
         let outer = self.kept.rows(&self.batch);
@@ -367,7 +373,7 @@ impl BatchJoin {
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
         if matches!(self.inner, Inner::New) {
-            // Without outer rows the inner ones are not read.
+            // Without outer rows the join does not read the inner rows.
             while self.outer.next(batch, kept, rt)? {
                 if kept.rows(batch).len() > 0 {
                     self.inner = self.build(join, rt)?;
@@ -397,7 +403,7 @@ impl BatchJoin {
         kept: &mut Kept,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
-        // These have an outer side of their own, from the first row on.
+        // A row-by-row join reads its own outer side, from the first row on.
         if let Inner::Rows(rows) = &mut self.inner {
             return rows.next(batch, kept, rt);
         }
@@ -411,11 +417,11 @@ impl BatchJoin {
         self.next_pairs(join, batch, kept, rt)
     }
 
-    /// Whether each outer row meets one inner row at most, or it does not matter which. Not where
-    /// inner rows are large.
+    /// Decides whether outer batches stay in place: each outer row has at most one partner, or any
+    /// partner serves. Batches do not stay in place if inner rows are large.
     fn stays_in_place(&self, join: &JoinPlan) -> bool {
         let Inner::Table(table) = &self.inner else { return false };
-        // As many copies of an inner row as there are outer ones may be too many.
+        // One copy of a large inner row for each outer row may be too much.
         if table.has_large && (join.kind != JoinKind::Semi || join.condition.is_some()) {
             return false;
         }
@@ -428,11 +434,11 @@ impl BatchJoin {
     }
 }
 
-/// Pairs of rows.
+/// Pairs of outer and inner rows.
 #[derive(Default)]
 struct Pairs {
     outer: Vec<u32>,
-    /// The places of the outer rows among those that count.
+    /// The positions of the outer rows among the rows that count.
     places: Vec<u32>,
     inner: Vec<u32>,
 }
@@ -463,7 +469,7 @@ impl BatchStep for BatchJoin {
             self.inner = self.build(join, rt)?;
             measure(&plan, &mut self.begun, 0, before, rt);
         }
-        // Rows that there is no memory for are not divided.
+        // Threads do not divide a join whose inner rows do not fit in memory.
         Ok(matches!(self.inner, Inner::Table(_)))
     }
 

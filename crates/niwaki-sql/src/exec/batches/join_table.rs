@@ -1,4 +1,4 @@
-//! The inner rows of a hash join of batches: column by column, and found by their keys.
+//! The table of inner rows of a batch hash join, which stores the rows column by column.
 
 use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData};
 
@@ -9,16 +9,16 @@ use crate::exec::value_bytes;
 use crate::expr::{Batch, Expr, Rows, Runtime, Values};
 use crate::plan::{JoinKind, JoinPlan, SlotRange};
 
-/// Inner rows by their keys.
+/// Chains of inner rows by their keys.
 pub(super) enum Chains {
-    /// One number.
+    /// The key is one number.
     Numbers(NumberChains),
-    /// Anything else, as index keys.
+    /// Any other key, as an index key.
     Bytes(KeyChains),
 }
 
 impl Chains {
-    /// For the keys of a join.
+    /// Makes the chains for the keys of a join.
     fn of(join: &JoinPlan) -> Self {
         match Keys::are_numbers(join) {
             true => Self::Numbers(NumberChains::default()),
@@ -47,7 +47,7 @@ impl Chains {
         }
     }
 
-    /// Adds the row at a place; false if its key is not complete.
+    /// Adds the row at a position. Returns false if a part of the row's key is NULL.
     fn add(&mut self, keys: &Keys, place: usize) -> bool {
         match self {
             Self::Numbers(chains) => keys.number(place).map(|key| chains.add(key)).is_some(),
@@ -55,7 +55,7 @@ impl Chains {
         }
     }
 
-    /// Whether there is a row with the key of the row at a place.
+    /// Decides whether a row has the key of the row at a position.
     fn has(&self, keys: &Keys, place: usize) -> bool {
         let first = match self {
             Self::Numbers(chains) => keys.number(place).map(|key| chains.first(key)),
@@ -64,7 +64,7 @@ impl Chains {
         first.is_some_and(|first| first != END)
     }
 
-    /// The first row with the key of the row at each of so many places.
+    /// Finds the first row with the key of each of the first `places` rows.
     pub(super) fn first(&self, keys: &Keys, places: usize, out: &mut Vec<u32>) {
         out.clear();
         match self {
@@ -88,14 +88,14 @@ impl Chains {
 /// Inner rows in memory.
 pub(super) struct Table {
     pub(super) chains: Chains,
-    /// Their values, by slot; those of slots that nothing reads are not there.
+    /// The values of the rows, by slot. Slots that nothing reads have no values.
     columns: Vec<(usize, Vector)>,
-    /// Bytes that values point to.
+    /// Bytes that the values point to.
     pointed: usize,
-    /// One row of each key is enough: it is asked only whether there is one.
+    /// One row of each key is enough, because the join asks only whether there is one.
     once: bool,
     pub(super) unique: bool,
-    /// Some row is so large that a batch of copies of it ends by bytes.
+    /// Set if a row is so large that the bytes limit a batch of its copies.
     pub(super) has_large: bool,
 }
 
@@ -103,7 +103,7 @@ pub(super) fn slots(ranges: &[SlotRange]) -> impl Iterator<Item = usize> {
     ranges.iter().flat_map(|range| range.start..range.end)
 }
 
-/// The vector at a slot, if it has a value for each row.
+/// Returns the vector at a slot, if the vector has a value for each row.
 pub(super) fn column(batch: &Batch, slot: usize) -> Option<&Vector> {
     batch.columns.get(slot).filter(|vector| vector.len() == batch.rows)
 }
@@ -132,19 +132,19 @@ impl Table {
         }
     }
 
-    /// All rows were added.
+    /// Ends the adding of rows.
     pub(super) fn finish(&mut self) {
         self.unique = self.chains.is_unique();
         let columns = self.columns.iter().map(|(_, values)| values);
         self.has_large = has_large_row(columns, self.chains.len());
     }
 
-    /// Bytes of a row's values beside their places.
+    /// Returns the bytes of a row's values outside the vectors' slots.
     pub(super) fn row_bytes(&self, row: u32) -> usize {
         self.columns.iter().map(|(_, values)| bytes_of(values, row as usize)).sum()
     }
 
-    /// Adds the rows of a batch that count, whose keys these are.
+    /// Adds the rows of a batch that count, with their keys.
     pub(super) fn add(&mut self, join: &JoinPlan, batch: &Batch, rows: Rows<'_>, keys: &Keys) {
         if self.columns.is_empty() {
             let read = slots(&join.inner_slots).filter(|slot| column(batch, *slot).is_some());
@@ -157,7 +157,8 @@ impl Table {
                 continue;
             }
             for (slot, values) in &mut self.columns {
-                // A batch may have values for slots that nothing reads, where others have none.
+                // A batch may have values for slots that nothing reads, where other batches have
+                // none.
                 let Some(from) = column(batch, *slot) else {
                     values.push_null();
                     continue;
@@ -171,7 +172,7 @@ impl Table {
         }
     }
 
-    /// All of them as a batch.
+    /// Turns the table into one batch of all its rows.
     pub(super) fn into_batch(self) -> Batch {
         let mut batch = Batch { rows: self.chains.len(), columns: Vec::new() };
         for (slot, values) in self.columns {
@@ -185,7 +186,8 @@ impl Table {
         self.chains.memory() + columns + self.pointed
     }
 
-    /// The values of inner rows, by slot; all of them NULL where there is none.
+    /// Returns the values of inner rows, by slot. An outer row without a partner gets NULL in all
+    /// slots.
     pub(super) fn values<'t>(
         &'t self,
         join: &'t JoinPlan,
@@ -205,7 +207,7 @@ impl Table {
             }
             (*slot, vector)
         });
-        // Without any inner row it is not known which slots are read.
+        // Without any inner row the table does not know the slots that are read.
         let unknown = self.columns.is_empty().then(|| slots(&join.inner_slots));
         taken.chain(unknown.into_iter().flatten().map(move |slot| (slot, nulls(rows.len()))))
     }
@@ -216,12 +218,12 @@ impl Table {
 pub(super) struct Keys {
     numbers: Vec<Option<i64>>,
     bytes: Vec<u8>,
-    /// Where each ends, and whether it is complete.
+    /// The end offset of each key, and whether the key is complete.
     ends: Vec<(usize, bool)>,
 }
 
 impl Keys {
-    /// Whether the keys of a join are single numbers.
+    /// Decides whether the keys of a join are single numbers.
     pub(super) fn are_numbers(join: &JoinPlan) -> bool {
         let is_number = |expr: &Expr| {
             matches!(expr.ty, TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8 | TypeOid::DATE)
@@ -229,7 +231,7 @@ impl Keys {
         matches!(join.hash.as_slice(), [key] if is_number(&key.outer) && key.outer.ty == key.inner.ty)
     }
 
-    /// Forgets all, and takes those of the rows that count.
+    /// Replaces all keys by the keys of the rows that count.
     pub(super) fn fill<'e>(
         &mut self,
         parts: impl Iterator<Item = &'e Expr>,
@@ -260,13 +262,14 @@ impl Keys {
         Ok(())
     }
 
-    /// The key of the row at a place; `None` if it is NULL, which equals nothing.
+    /// Returns the key of the row at a position; `None` if the key is NULL, which equals nothing.
     #[inline]
     fn number(&self, place: usize) -> Option<i64> {
         self.numbers[place]
     }
 
-    /// The key of the row at a place; `None` if a part of it is NULL, which equals nothing.
+    /// Returns the key of the row at a position; `None` if a part of the key is NULL, which equals
+    /// nothing.
     pub(super) fn get(&self, place: usize) -> Option<&[u8]> {
         let begin = place.checked_sub(1).map_or(0, |before| self.ends[before].0);
         let (end, complete) = self.ends[place];
@@ -274,7 +277,7 @@ impl Keys {
     }
 }
 
-/// The value at a place, of a type whose values are numbers.
+/// Returns the value at a position, of a type whose values are numbers.
 #[inline]
 fn number_of(values: &Values<'_>, place: usize) -> Option<i64> {
     if let Values::Each(vector) = values {

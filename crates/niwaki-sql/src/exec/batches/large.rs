@@ -1,7 +1,7 @@
-//! Large values in batches.
+//! Accounts for large values in batches.
 //!
-//! A batch that holds copies of rows ends by bytes too: a row of 10 MB that joins a thousand others
-//! is copied a thousand times. Where all values are small, nothing is counted.
+//! Bytes too limit a batch that holds copies of rows. A row of 10 MB that joins a thousand other
+//! rows would be copied a thousand times. If all values are small, nothing is counted.
 
 use niwaki_types::{Vector, VectorData};
 
@@ -12,12 +12,14 @@ use crate::expr::Batch;
 use crate::plan::SlotRange;
 use crate::store::BATCH_BYTES;
 
-/// Total bytes of a batch's texts up to which no text is looked at by itself.
+/// The total bytes of a batch's texts below which no single text is examined.
 const SMALL_BYTES: usize = BATCH_BYTES / 8;
-/// A row is large if its values have more bytes than this: a batch of smaller rows has a megabyte.
+/// The most bytes of a row's values before the row is large. A full batch of smaller rows has at
+/// most 1 MB.
 const ROW_BYTES: usize = 4 * BATCH_BYTES / BATCH_ROWS;
 
-/// Bytes of a value beside its place in the vector, roughly; 0 where all have the same size.
+/// Returns the approximate bytes of a value outside its slot in the vector; 0 for types of a fixed
+/// size.
 #[inline]
 pub(super) fn bytes_of(vector: &Vector, row: usize) -> usize {
     match vector.data() {
@@ -27,7 +29,7 @@ pub(super) fn bytes_of(vector: &Vector, row: usize) -> usize {
     }
 }
 
-/// The slots of a batch that may have large values.
+/// Returns the slots of a batch that may have large values.
 pub(super) fn large_slots(batch: &Batch, ranges: &[SlotRange]) -> Vec<usize> {
     let may_be_large = |slot: &usize| {
         column(batch, *slot).is_some_and(|vector| match vector.data() {
@@ -39,13 +41,13 @@ pub(super) fn large_slots(batch: &Batch, ranges: &[SlotRange]) -> Vec<usize> {
     slots(ranges).filter(may_be_large).collect()
 }
 
-/// Bytes of a row of a batch in these slots.
+/// Returns the bytes of a batch's row in these slots.
 #[inline]
 pub(super) fn row_bytes(batch: &Batch, slots: &[usize], row: usize) -> usize {
     slots.iter().map(|slot| bytes_of(&batch.columns[*slot], row)).sum()
 }
 
-/// Whether one of the first `rows` rows of these columns is large.
+/// Decides whether one of the first `rows` rows of these columns is large.
 pub(super) fn has_large_row<'v>(columns: impl Iterator<Item = &'v Vector>, rows: usize) -> bool {
     let columns: Vec<&Vector> = columns
         .filter(|vector| matches!(vector.data(), VectorData::Text(_) | VectorData::Any(_)))

@@ -1,4 +1,4 @@
-//! Steps that hand up many rows at a time.
+//! Steps that return many rows at a time.
 
 mod append;
 mod join;
@@ -24,13 +24,14 @@ use crate::expr::{Batch, Expr, Rows, Runtime};
 use crate::plan::{PathPlan, PlanNode, ScanPlan};
 use crate::store::{ScanEffort, ScanPath, ScanState};
 
-/// Rows of a batch, about, unless large values end it ([`crate::store::BATCH_BYTES`]).
+/// The approximate number of rows in a batch, unless large values end the batch earlier
+/// ([`crate::store::BATCH_BYTES`]).
 const BATCH_ROWS: usize = 1_024;
 
-/// A step of a plan that gives its rows column by column.
+/// A step of a plan that returns its rows column by column.
 pub(super) trait BatchStep: Send {
-    /// Puts the next rows into `batch`, and into `kept` the numbers of those that count; false when there are none left. A batch
-    /// may have none that counts.
+    /// Puts the next rows into `batch`, and the numbers of the rows that count into `kept`. Returns
+    /// false when no rows are left. In some batches no row counts.
     fn next(
         &mut self,
         batch: &mut Batch,
@@ -38,19 +39,23 @@ pub(super) trait BatchStep: Send {
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool>;
 
-    /// Before the first batch: has the step give the rows of such blocks as it takes from `division`, and reads what is needed
-    /// besides, for all threads. False if its rows cannot be divided so; then it gives all of them.
+    /// Prepares the step, before its first batch, to be shared by threads.
+    ///
+    /// The step then reads only blocks that it takes from `division`. The call also reads what all
+    /// threads need besides those blocks. Returns false if the rows cannot be divided this way; the
+    /// step then returns all rows.
     fn divide(&mut self, _division: &Arc<Division>, _rt: &mut Runtime<'_, '_>) -> Result<bool> {
         Ok(false)
     }
 
-    /// The same step for another thread, once it is [divided](BatchStep::divide).
+    /// Returns the same step for another thread, once the step is [divided](BatchStep::divide).
     fn for_thread(&self) -> Option<Box<dyn BatchStep>> {
         None
     }
 }
 
-/// A step of batches, as the step above has it: it is run, and dropped, with a look at the stack.
+/// A batch step in the hands of its caller. Each call of the step, and its drop, first checks the
+/// room on the stack.
 pub(super) struct Below(Option<Box<dyn BatchStep>>);
 
 impl Below {
@@ -92,7 +97,7 @@ impl Drop for Below {
     }
 }
 
-/// Which rows of a batch count.
+/// The rows of a batch that count.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     all: bool,
@@ -100,7 +105,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Those with these numbers, in ascending order.
+    /// Makes the set of rows with these numbers, in ascending order.
     fn of(rows: Vec<u32>) -> Self {
         Self { all: false, rows }
     }
@@ -110,12 +115,12 @@ impl Kept {
         self.rows.clear();
     }
 
-    /// The rows of this batch that count.
+    /// Returns the rows of this batch that count.
     pub(super) fn rows(&self, batch: &Batch) -> Rows<'_> {
         if self.all { Rows::All(batch.rows) } else { Rows::Some(&self.rows) }
     }
 
-    /// Leaves those for which the condition holds.
+    /// Keeps only the rows for which the condition holds.
     fn narrow(&mut self, condition: &Expr, batch: &Batch, rt: &mut Runtime<'_, '_>) -> Result<()> {
         let mut left = Vec::new();
         condition.select(batch, self.rows(batch), &mut left, rt)?;
@@ -124,7 +129,7 @@ impl Kept {
     }
 }
 
-/// The running form of a plan whose rows can come in batches; `None` if they cannot.
+/// Starts a plan whose rows can come in batches. Returns `None` if they cannot.
 pub(super) fn start(plan: &Arc<PlanNode>) -> Option<Box<dyn BatchStep>> {
     stack::room(0, || start_here(plan))
 }
@@ -149,8 +154,9 @@ fn start_here(plan: &Arc<PlanNode>) -> Option<Box<dyn BatchStep>> {
     }
 }
 
-/// The rows of such a plan, one by one; `None` where a batch is no gain: it takes a condition or a join to make up for what it
-/// costs to take rows apart and put them together again.
+/// Starts a plan in batches for a caller that takes rows one by one. Returns `None` where batches
+/// gain nothing. Only a condition or a join makes up for the cost of taking rows apart and putting
+/// them together again.
 pub(super) fn start_rows(plan: &Arc<PlanNode>) -> Option<SingleRows> {
     let gains = match &**plan {
         PlanNode::Scan(scan) => scan.filter.is_some() && matches!(scan.path, PathPlan::Sequential),
@@ -162,13 +168,13 @@ pub(super) fn start_rows(plan: &Arc<PlanNode>) -> Option<SingleRows> {
     if gains { start(plan).map(SingleRows::new) } else { None }
 }
 
-/// Whether nothing of a scan depends on when its rows are used.
+/// Decides whether a scan may run ahead of the use of its rows.
 fn scans_in_batches(scan: &ScanPlan) -> bool {
-    // Addresses stand in no vector.
+    // Vectors cannot hold the rows' addresses.
     !scan.system.contains(&true) && scan.filter.as_ref().is_none_or(Expr::may_run_ahead)
 }
 
-/// The clock before something that is measured.
+/// Reads the clock before a measured call; returns 0 if the statement is not timed.
 fn clock(rt: &Runtime<'_, '_>) -> i64 {
     match &rt.state.measures {
         Some(measures) if measures.timing() => rt.exec.environment.clock_timestamp(),
@@ -176,7 +182,7 @@ fn clock(rt: &Runtime<'_, '_>) -> i64 {
     }
 }
 
-/// Tells what a step gave, if the statement is measured.
+/// Adds the rows of a call to the step's measurements, if the statement is measured.
 fn measure(node: &PlanNode, begun: &mut bool, rows: usize, before: i64, rt: &mut Runtime<'_, '_>) {
     let took = clock(rt) - before;
     if let Some(measures) = &mut rt.state.measures {
@@ -185,7 +191,7 @@ fn measure(node: &PlanNode, begun: &mut bool, rows: usize, before: i64, rt: &mut
     *begun = true;
 }
 
-/// Ends a call of a step: without a batch, there are no rows in it; tells what it gave.
+/// Ends a call of a step. Empties the batch if the call found none, and measures the call.
 fn given(
     found: bool,
     node: &PlanNode,
@@ -202,11 +208,11 @@ fn given(
     found
 }
 
-/// A scan of a table.
+/// The step that scans a table in batches.
 struct BatchScan {
     plan: Arc<PlanNode>,
     state: Option<ScanState>,
-    /// Where its blocks come from, if it does not read all.
+    /// The source of the scan's blocks, if the scan does not read all blocks.
     division: Option<Arc<Division>>,
     begun: bool,
     effort: ScanEffort,
@@ -218,13 +224,13 @@ impl BatchScan {
         Self { plan, state: None, division: None, begun: false, effort }
     }
 
-    /// A scan that takes its blocks from a division; `None` for another plan.
+    /// Makes a scan that takes its blocks from a division. Returns `None` for another plan.
     fn divided(plan: &Arc<PlanNode>, division: &Arc<Division>) -> Option<Box<dyn BatchStep>> {
         let PlanNode::Scan(_) = &**plan else { return None };
         Some(Box::new(Self { division: Some(Arc::clone(division)), ..Self::new(plan) }))
     }
 
-    /// Opens what comes next; false if there is nothing.
+    /// Opens the next part of the scan. Returns false if there is none.
     fn open(&mut self, scan: &ScanPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         let path = match &self.division {
             Some(division) => division.take().map(ScanPath::Blocks),
@@ -325,7 +331,7 @@ impl BatchStep for BatchScan {
     }
 }
 
-/// Keeps the rows for which a condition holds.
+/// The step that keeps the rows for which a condition holds.
 struct BatchFilter {
     plan: Arc<PlanNode>,
     input: Below,

@@ -1,4 +1,4 @@
-//! A nested loop whose outer rows come in batches: for each of them an index is asked.
+//! A nested loop that looks up an index for each row of its outer batches.
 
 use std::sync::Arc;
 
@@ -15,34 +15,36 @@ use crate::plan::{JoinKind, JoinPlan, PathPlan, PlanNode, ScanPlan};
 use crate::query::reads_slots;
 use crate::store::BATCH_BYTES;
 
-/// A nested loop into a scan.
+/// The step that runs a nested loop into an index scan.
 pub(super) struct BatchNested {
     plan: Arc<PlanNode>,
     outer: Below,
-    /// The outer rows at hand, and the place of the next among those that count.
+    /// The outer rows at hand, and the position of the next outer row among the rows that count.
     batch: Batch,
     kept: Kept,
     place: usize,
-    /// The slots of those rows that may have large values, and the bytes of the row that was begun.
+    /// The slots of the outer rows that may have large values, and the bytes of the outer row that
+    /// was begun.
     large: Vec<usize>,
     outer_bytes: usize,
-    /// What is still to come for that row, once it was begun, and whether it has a match.
+    /// The rest of the scan for the outer row that was begun, and whether that row has a match.
     inner: Option<Running>,
     matched: bool,
-    /// A row: the outer values that the inner side or the condition reads, and the inner ones.
+    /// A row with the outer values that the inner side or the condition reads, and with the inner
+    /// values.
     row: Vec<Datum>,
-    /// The slots of the former.
+    /// The slots of those outer values.
     read: Vec<usize>,
     begun: bool,
 }
 
-/// Pairs that make a batch: numbers of outer rows, and the inner values of the columns that are read.
+/// The pairs of a batch: numbers of outer rows, and the inner values of the columns that are read.
 struct Pairs {
     outer: Vec<u32>,
     inner: Vec<Vector>,
 }
 
-/// The inner side, if the join can be run so.
+/// Returns the inner side, if the join can run in batches.
 pub(super) fn nested_scan(join: &JoinPlan) -> Option<&ScanPlan> {
     let PlanNode::Scan(scan) = &*join.inner else { return None };
     let fits = join.inner_depends
@@ -55,7 +57,8 @@ pub(super) fn nested_scan(join: &JoinPlan) -> Option<&ScanPlan> {
     fits.then_some(scan)
 }
 
-/// Whether so many rows may come first that batches are a gain: an index is read for a few.
+/// Decides whether the outer side may have enough rows for batches to gain. An index scan usually
+/// reads a few rows.
 pub(super) fn has_many_rows(outer: &PlanNode) -> bool {
     match outer {
         PlanNode::Scan(scan) => matches!(scan.path, PathPlan::Sequential | PathPlan::Bitmap(_)),
@@ -96,7 +99,7 @@ impl BatchNested {
         }
     }
 
-    /// Takes the next outer rows; false if there are none.
+    /// Reads the next outer rows. Returns false if there are none.
     fn next_outer(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         self.place = 0;
         let more = self.outer.next(&mut self.batch, &mut self.kept, rt)?;
@@ -224,7 +227,7 @@ impl BatchStep for BatchNested {
     }
 }
 
-/// The inner side of a join that is run so.
+/// Returns the inner side of a join that runs in batches.
 fn nested_of(plan: &PlanNode) -> Result<&ScanPlan> {
     match plan {
         PlanNode::Join(join) => match &*join.inner {

@@ -1,4 +1,4 @@
-//! Rows that come one by one, in batches.
+//! Collects rows that come one by one into batches.
 
 use niwaki_types::{Datum, Vector};
 
@@ -9,10 +9,10 @@ use crate::expr::{Batch, Runtime};
 use crate::plan::SlotRange;
 use crate::store::BATCH_BYTES;
 
-/// Batches of the rows of a step.
+/// The step that returns another step's rows in batches.
 pub(super) struct RowBatches {
     step: Running,
-    /// The slots that the step's rows have.
+    /// The slots of the other step's rows.
     slots: Vec<SlotRange>,
     row: Vec<Datum>,
     done: bool,

@@ -1,4 +1,4 @@
-//! Batches, row by row.
+//! Returns the rows of batches one by one.
 
 use niwaki_types::Datum;
 
@@ -8,14 +8,14 @@ use crate::error::Result;
 use crate::exec::Step;
 use crate::expr::{Batch, Runtime};
 
-/// The rows of a batch step, for a step that takes them one by one.
+/// The step that returns a batch step's rows one by one.
 pub(in crate::exec) struct SingleRows {
     step: Box<dyn BatchStep>,
     batch: Batch,
     kept: Kept,
-    /// The slots that the batch at hand has values for.
+    /// The slots for which the batch at hand has values.
     slots: Vec<usize>,
-    /// The next of the rows that count.
+    /// The position of the next row among the rows that count.
     place: usize,
 }
 

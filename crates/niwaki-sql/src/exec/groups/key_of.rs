@@ -1,15 +1,15 @@
-//! Which of the group expressions make the key of a group.
+//! The group expressions that make up the key of a group.
 
 use crate::query::GroupingSets;
 
-/// Bytes of the number of a set in front of a key.
+/// The size in bytes of the set's number before a key.
 const NUMBER_BYTES: usize = 2;
 
-/// The part of the group expressions that a row is grouped by.
+/// The group expressions that make up a key.
 #[derive(Clone, Copy)]
 pub(super) enum KeyOf<'p> {
     All,
-    /// Those of a set, whose number stands in front of the key.
+    /// The expressions of a grouping set, whose number stands before the key.
     Set {
         number: u16,
         groups: &'p [usize],
@@ -17,7 +17,7 @@ pub(super) enum KeyOf<'p> {
 }
 
 impl<'p> KeyOf<'p> {
-    /// The keys of a row, one for each group that it counts for.
+    /// Returns one choice of expressions for each group that a row counts for.
     pub(super) fn each(sets: &'p GroupingSets) -> impl Iterator<Item = Self> {
         let all = sets.sets.is_empty().then_some(Self::All);
         let each = (0..).zip(&sets.sets).map(|(number, groups)| Self::Set { number, groups });
@@ -32,7 +32,8 @@ impl<'p> KeyOf<'p> {
         }
     }
 
-    /// Whether a group expression, by its number, belongs to it. The values of others are NULL in the group.
+    /// Decides whether the key has the group expression with this number. The group's value of any
+    /// other expression is NULL.
     pub(super) fn has(self, group: usize) -> bool {
         match self {
             Self::All => true,
@@ -40,13 +41,14 @@ impl<'p> KeyOf<'p> {
         }
     }
 
-    /// It is that of a set without groups: all rows are one group, which is there even without any.
+    /// Decides whether this is the empty grouping set. All rows form its one group, which exists
+    /// even without rows.
     pub(super) fn is_empty_set(self) -> bool {
         matches!(self, Self::Set { groups: [], .. })
     }
 }
 
-/// The number of the set that a key is of, if there are sets.
+/// Returns the number of the grouping set of a key, if there are sets.
 pub(super) fn set_of(key: &[u8]) -> usize {
     let number = key.first_chunk::<NUMBER_BYTES>().copied().unwrap_or_default();
     usize::from(u16::from_be_bytes(number))

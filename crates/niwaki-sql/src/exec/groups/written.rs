@@ -1,4 +1,4 @@
-//! Rows whose groups there is no room for: what is written of them, and how it is taken again.
+//! Writes the rows whose groups find no room in memory, and reads them again.
 
 use niwaki_types::{Datum, KeyOrder, read_tagged_row, write_tagged, write_tagged_row};
 
@@ -9,18 +9,18 @@ use crate::exec::states::Growth;
 use crate::expr::{Batch, Rows, Runtime, Values, is_true};
 use crate::plan::AggregateCall;
 
-/// What a row gives to a call.
+/// The arguments of a row for one call.
 pub(super) struct Parts {
-    /// FILTER lets it through.
+    /// Set if the call's FILTER accepts the row.
     pub(super) counts: bool,
-    /// The arguments.
+    /// The call's arguments.
     pub(super) values: Vec<Datum>,
-    /// The keys of the call's order.
+    /// The call's sort keys.
     pub(super) keys: Vec<Datum>,
 }
 
 impl Parts {
-    /// What a row gives to each call.
+    /// Evaluates the arguments of each call on a row.
     pub(super) fn of(
         calls: &[AggregateCall],
         row: &[Datum],
@@ -42,7 +42,7 @@ impl Parts {
     }
 }
 
-/// The arguments of a call, and the keys of its order, for a row.
+/// Evaluates the arguments and the sort keys of a call on a row.
 pub(super) fn arguments(
     call: &AggregateCall,
     row: &[Datum],
@@ -60,7 +60,7 @@ pub(super) fn arguments(
 }
 
 impl Groups {
-    /// Writes rows whose groups there is no room for.
+    /// Writes rows whose groups find no room in memory.
     pub(super) fn write_batch(
         &mut self,
         grouping: Grouping<'_>,
@@ -143,7 +143,7 @@ impl Groups {
         self.write()
     }
 
-    /// Takes a row that was written: its key, its group's values and the calls' arguments.
+    /// Takes a written row: its key, its group's values and the calls' arguments.
     pub(in crate::exec) fn take_written(
         &mut self,
         grouping: Grouping<'_>,

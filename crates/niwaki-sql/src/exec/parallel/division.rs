@@ -1,4 +1,4 @@
-//! Who reads which blocks of a table.
+//! Divides the blocks of a table among threads.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use niwaki_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::error::SqlError;
 
-/// Blocks that are taken at once: the fewer are left, the fewer, so that all threads end at the same time.
+/// The number of blocks that a thread takes at once. The number falls with the blocks that are
+/// left, so that all threads end at the same time.
 const BLOCKS_AT_ONCE: RangeInclusive<u32> = 16..=256;
 
-/// Blocks of a table that threads divide among them.
+/// Blocks of a table that threads divide among themselves.
 #[derive(Debug)]
 pub(in crate::exec) struct Division {
     threads: u32,
@@ -21,7 +22,7 @@ pub(in crate::exec) struct Division {
     shared: Arc<Shared>,
 }
 
-/// What is the same for all tables that the threads divide.
+/// The state that all divided tables of the threads share.
 #[derive(Debug, Default)]
 struct Shared {
     stopped: AtomicBool,
@@ -30,7 +31,7 @@ struct Shared {
 }
 
 impl Division {
-    /// No blocks yet.
+    /// Makes a division without blocks.
     pub(super) fn new(threads: usize) -> Self {
         Self {
             threads: u32::try_from(threads.max(1)).unwrap_or(u32::MAX),
@@ -40,19 +41,22 @@ impl Division {
         }
     }
 
-    /// The division of another table for the same threads, which is stopped with this one.
+    /// Makes the division of another table for the same threads. Stopping one of the two divisions
+    /// stops both.
     pub(in crate::exec) fn another(&self) -> Self {
         let (next, end) = (AtomicU32::new(0), AtomicU32::new(0));
         Self { threads: self.threads, next, end, shared: Arc::clone(&self.shared) }
     }
 
-    /// The table has so many. Before there are threads.
+    /// Sets the number of the table's blocks. The caller does this before it starts threads.
     pub(in crate::exec) fn begin(&self, blocks: u32) {
-        // Relaxed, here and below: threads begin after it, and each block is taken once, whatever the order.
+        // Relaxed, here and below: threads begin after this store, and each block is taken once,
+        // whatever the order.
         self.end.store(blocks, Ordering::Relaxed);
     }
 
-    /// The blocks that are next; `None` if all were taken, or there are to be no more for now.
+    /// Takes the next blocks. Returns `None` if all blocks were taken, or while the division is
+    /// stopped.
     pub(in crate::exec) fn take(&self) -> Option<Range<u32>> {
         if self.shared.stopped.load(Ordering::Relaxed) {
             return None;
@@ -78,17 +82,18 @@ impl Division {
         }
     }
 
-    /// Nobody takes more.
+    /// Stops the division: threads take no more blocks.
     pub(in crate::exec) fn stop(&self) {
         self.shared.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// They may again.
+    /// Lets threads take blocks again.
     pub(super) fn go_on(&self) {
         self.shared.stopped.store(false, Ordering::Relaxed);
     }
 
-    /// A thread has failed, and all others are to end as soon as they can: the error of the first one counts.
+    /// Notes that a thread has failed, so that the other threads end as soon as they can. The error
+    /// of the first failing thread counts.
     pub(super) fn fail(&self, error: SqlError) {
         let mut first = self.shared.error.lock();
         if first.is_none() {
@@ -99,12 +104,12 @@ impl Division {
         self.stop();
     }
 
-    /// True once some thread has failed.
+    /// Returns the flag that is true once some thread has failed.
     pub(super) fn failed(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.shared.failed)
     }
 
-    /// Why the first one failed that did.
+    /// Takes the error of the first thread that failed.
     pub(super) fn take_error(&self) -> Option<SqlError> {
         self.shared.error.lock().take()
     }

@@ -1,4 +1,4 @@
-//! Batches of all threads, which the session's takes.
+//! Passes the batches of all threads to the session's thread.
 
 use std::collections::VecDeque;
 
@@ -11,15 +11,15 @@ use crate::error::Result;
 use crate::exec::batches::{BatchStep, Kept};
 use crate::expr::{Batch, Runtime};
 
-/// Batches that wait to be taken, for each thread.
+/// The most batches that wait in the queue, for each thread.
 const WAITING_MAX: usize = 2;
 
-/// What takes batches.
+/// A function that takes batches.
 pub(in crate::exec) type TakeBatch<'t> =
     &'t mut dyn FnMut(&Batch, &Kept, &mut Runtime<'_, '_>) -> Result<()>;
 
-/// Gives all batches of `step` to `take`, which up to `workers` other threads help to read, if it can be divided; returns how many
-/// did.
+/// Gives all batches of `step` to `take`. Up to `workers` other threads help to read, if the step
+/// can be divided. Returns the number of threads that helped.
 pub(in crate::exec) fn gather(
     step: &mut dyn BatchStep,
     workers: usize,
@@ -31,7 +31,7 @@ pub(in crate::exec) fn gather(
         let queue = Queue::new(crew.threads() * WAITING_MAX);
         let work = |step: &mut dyn BatchStep, rt: &mut Runtime<'_, '_>| queue.fill(step, rt);
         let own = |rt: &mut Runtime<'_, '_>| {
-            // However this ends, nobody waits for room any more.
+            // On any exit, the closed queue wakes the threads that wait for room.
             let _closing = Closing(&queue);
             let (mut batch, mut kept) = (Batch::default(), Kept::default());
             while step.next(&mut batch, &mut kept, rt)? {
@@ -47,7 +47,7 @@ pub(in crate::exec) fn gather(
         };
         launched = crew.run(&work, own, rt)?.1.len();
     }
-    // All, without other threads.
+    // Reads all that is left, in this thread alone.
     let (mut batch, mut kept) = (Batch::default(), Kept::default());
     while step.next(&mut batch, &mut kept, rt)? {
         take(&batch, &kept, rt)?;
@@ -55,7 +55,7 @@ pub(in crate::exec) fn gather(
     Ok(launched)
 }
 
-/// Batches on their way.
+/// The queue of batches between the threads.
 struct Queue {
     room: usize,
     state: Mutex<Waiting>,
@@ -64,9 +64,10 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    /// Each with what its thread left to the session on the account of memory.
+    /// The batches. With each batch comes the part of its thread's memory account that passes to
+    /// the session.
     batches: VecDeque<(Batch, Kept, isize)>,
-    /// Threads that may bring more.
+    /// The number of threads that may bring more batches.
     running: usize,
     closed: bool,
 }
@@ -76,7 +77,8 @@ impl Queue {
         Self { room, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Brings the batches of a step. A thread that begins too late reads nothing: all blocks were taken.
+    /// Brings the batches of a step. A thread that begins too late reads nothing, because all
+    /// blocks were taken.
     fn fill(&self, step: &mut dyn BatchStep, rt: &mut Runtime<'_, '_>) -> Result<()> {
         let Some(_running) = self.begin() else { return Ok(()) };
         let (mut batch, mut kept) = (Batch::default(), Kept::default());
@@ -100,7 +102,7 @@ impl Queue {
         Some(Running(self))
     }
 
-    /// Waits for room; false if nobody takes batches any more.
+    /// Waits for room, and adds a batch. Returns false if the queue is closed.
     fn push(&self, batch: Batch, kept: Kept) -> bool {
         let mut state = self.state.lock();
         while state.batches.len() >= self.room && !state.closed {
@@ -114,7 +116,7 @@ impl Queue {
         true
     }
 
-    /// A batch, if there is one.
+    /// Takes a batch, if there is one.
     fn pop(&self) -> Option<(Batch, Kept)> {
         let (batch, kept, left) = self.state.lock().batches.pop_front()?;
         memory::join(left);
@@ -122,7 +124,7 @@ impl Queue {
         Some((batch, kept))
     }
 
-    /// Waits for a batch; `None`, and it is closed, once nobody brings any.
+    /// Waits for a batch. Closes the queue and returns `None` once no thread may bring more.
     fn wait(&self) -> Option<(Batch, Kept)> {
         let mut state = self.state.lock();
         loop {
@@ -150,7 +152,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Closes a queue when it goes, and takes over what is left in it.
+/// A guard that closes a queue on drop, and takes over the memory of the batches left in the queue.
 struct Closing<'q>(&'q Queue);
 
 impl Drop for Closing<'_> {

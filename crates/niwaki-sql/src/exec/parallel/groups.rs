@@ -1,7 +1,8 @@
-//! Aggregates: each thread has groups of its own.
+//! Parallel aggregation: each thread has groups of its own.
 //!
-//! When some thread has no memory for another group, all end early: the session's thread adds up what there is, and goes on alone, as
-//! it alone may divide rows into partitions.
+//! When some thread has no memory for another group, all threads end early. The session's thread
+//! then adds up all groups and goes on alone, because only this thread may divide rows into
+//! partitions.
 
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use crate::exec::batches::BatchStep;
 use crate::exec::groups::{Grouping, Groups};
 use crate::expr::Runtime;
 
-/// Has up to `workers` other threads take rows of `step` too, if it can be divided; returns how many did. What is left then, the
-/// step gives when it is asked further.
+/// Lets up to `workers` other threads take rows of `step` too, if the step can be divided. Returns
+/// the number of threads that helped. Afterwards `step` returns the rows that are left.
 pub(in crate::exec) fn take_together(
     groups: &mut Groups,
     grouping: Grouping<'_>,

@@ -1,9 +1,11 @@
-//! Steps whose rows several threads read together.
+//! Parallel query: several threads read the rows of one step.
 //!
-//! What is needed besides the driving table's rows, the inner sides of hash joins, the session's thread reads first
-//! ([`BatchStep::divide`]); then each thread takes blocks of that table as they are left ([`division`]) and does all steps with their
-//! rows. What becomes of the rows differs: an aggregate has groups in each thread, which are added up in the end ([`groups`]); for
-//! everything else the session's thread takes the batches of all ([`gather`]).
+//! The session's thread first reads the rows that all threads need, which are the inner sides of
+//! hash joins ([`BatchStep::divide`]). Then each thread takes free blocks of the driving table
+//! ([`division`]), and runs all steps on their rows.
+//!
+//! An aggregate has groups in each thread, which are added up in the end ([`groups`]). For all
+//! other steps the session's thread takes the batches of all threads ([`gather`]).
 
 mod division;
 mod gather;
@@ -26,19 +28,20 @@ pub(super) use division::Division;
 pub(super) use gather::gather;
 pub(super) use groups::take_together;
 
-/// Stack of a thread, as of a session's.
+/// The stack size of a thread in bytes, equal to the stack size of a session's thread.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Threads that have not begun to help with a step.
+/// Parallel workers that have not begun to help with a step.
 struct Crew {
     shared: Box<dyn SharedStore>,
     division: Arc<Division>,
-    /// The step, for each of them.
+    /// A copy of the step for each worker.
     steps: Vec<Box<dyn BatchStep>>,
 }
 
 impl Crew {
-    /// Up to `workers` threads; `None` if there are none for it, or it cannot be divided. Then it gives all rows.
+    /// Prepares up to `workers` workers. Returns `None` if no worker is available, or if the step
+    /// cannot be divided. The step then returns all rows.
     fn of(
         step: &mut dyn BatchStep,
         workers: usize,
@@ -57,13 +60,15 @@ impl Crew {
         Ok(Some(Self { shared, division, steps }))
     }
 
-    /// All threads, the session's too.
+    /// Returns the number of threads, the session's included.
     fn threads(&self) -> usize {
         self.steps.len() + 1
     }
 
-    /// Runs `own` in this thread and `work` in each other one. An error in one of them, or an interrupt, which one of them meets, ends
-    /// the others too, where they look for interrupts. Returns what `own` gave, and each `work`.
+    /// Runs `own` in this thread and `work` in each worker.
+    ///
+    /// An error or an interrupt in one thread also ends the other threads, at their next check for
+    /// interrupts. Returns the results of `own` and of each `work`.
     fn run<O, T: Send>(
         self,
         work: &(impl Fn(&mut dyn BatchStep, &mut Runtime<'_, '_>) -> Result<T> + Sync),
@@ -93,12 +98,13 @@ impl Crew {
                             Err(error) => division.fail(error),
                         }
                     });
-                    // First: what it gives back later would stay on the session's account.
+                    // The step goes first: memory that it gave back later would stay on the
+                    // session's account.
                     drop(step);
                     (done, memory::leave())
                 };
                 let start = || thread::spawn_scoped(scope, "query worker", STACK_BYTES, body);
-                // Without a thread the others read everything.
+                // If a thread cannot start, the other threads read everything.
                 handles.extend(memory::apart(start));
             }
             let before = rt.state.halted.replace(division.failed());
@@ -109,7 +115,7 @@ impl Crew {
                 let joined = memory::apart(|| handle.join());
                 let (result, left) =
                     joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                // What it made for the session is the session's to give back.
+                // The session's account takes over the memory that the worker made for the session.
                 memory::join(left);
                 done.push(result);
             }

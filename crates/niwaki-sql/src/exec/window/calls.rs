@@ -1,4 +1,4 @@
-//! What each call over a window has found so far, and its value for the current row.
+//! The states of the calls over a window.
 
 use niwaki_types::{Datum, TypeOid};
 
@@ -11,7 +11,7 @@ use crate::expr::{Expr, ExprKind, Runtime};
 use crate::functions::WindowFunction as W;
 use crate::plan::{AggregateCall, Bound, Exclusion, Window, WindowBody, is_volatile};
 
-/// The row that a value is wanted for, and where its frame is.
+/// The row for which a value is wanted, and the row's frame.
 pub(super) struct Place<'p> {
     pub(super) row: u64,
     pub(super) window: &'p Window,
@@ -31,11 +31,11 @@ impl Place<'_> {
 
 /// The state of a call in the partition at hand.
 pub(super) enum CallState {
-    /// What is known from the row's number and group.
+    /// A call whose value follows from the row's number and group.
     Number,
     /// `ntile`: the first row with a number of buckets, and that number.
     Buckets(Option<(u64, u64)>, Cursor),
-    /// A value of another row, by its number.
+    /// A call that returns a value of another row, with that row's number.
     Value(Option<(u64, Datum)>, Cursor),
     Aggregate(Box<AggregateState>),
 }
@@ -53,7 +53,7 @@ impl CallState {
         }
     }
 
-    /// Another partition begins.
+    /// Resets the state for another partition.
     pub(super) fn reset(&mut self, body: &WindowBody, rt: &mut Runtime<'_, '_>) {
         if let Self::Aggregate(state) = self {
             state.discharge(rt);
@@ -61,7 +61,7 @@ impl CallState {
         *self = Self::new(body);
     }
 
-    /// The value for the current row.
+    /// Returns the value for the current row.
     pub(super) fn value(
         &mut self,
         body: &WindowBody,
@@ -87,7 +87,7 @@ impl CallState {
         }
     }
 
-    /// The first row that may be asked for again once the current one, `row`, is done.
+    /// Returns the first row that the call may still need once the current row `row` is done.
     pub(super) fn needs(
         &self,
         body: &WindowBody,
@@ -107,7 +107,7 @@ impl CallState {
                     Some(_) => row,
                     None => 0,
                 },
-                // It stays the first, and is remembered.
+                // The first row of the frame stays the first, and its value is remembered.
                 W::FirstValue if still && known.is_some() && !volatile(arguments) => row,
                 W::LastValue if frame.exclusion == Exclusion::None => {
                     row.min(frames.tail.saturating_sub(1))
@@ -127,7 +127,7 @@ impl CallState {
     }
 }
 
-/// Whether a function looks at its row's frame, and not at the whole partition.
+/// Decides whether a function depends on its row's frame and not on the whole partition.
 pub(super) fn sees_frame(body: &WindowBody) -> bool {
     match body {
         WindowBody::Function(function, _) => {
@@ -141,7 +141,7 @@ fn volatile(arguments: &[Expr]) -> bool {
     arguments.iter().any(is_volatile)
 }
 
-/// How far a lag or lead looks, if that is the same for all rows.
+/// Returns the distance of a lag or lead, if it is the same for all rows.
 fn distance(arguments: &[Expr]) -> Option<i64> {
     match arguments.get(1).map(|offset| &offset.kind) {
         None => Some(1),
@@ -154,7 +154,7 @@ fn int8(number: u64) -> Datum {
     Datum::Int8(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// What follows from a row's place among the others.
+/// Computes a value from a row's position among the other rows.
 fn rank(function: W, place: &mut Place<'_>, rt: &mut Runtime<'_, '_>) -> Result<Datum> {
     let start = place.frames.group_start;
     Ok(match function {
@@ -172,7 +172,8 @@ fn rank(function: W, place: &mut Place<'_>, rt: &mut Runtime<'_, '_>) -> Result<
     })
 }
 
-/// Buckets of as many rows, the first with one more where they do not come out even.
+/// Computes `ntile`: the buckets have equally many rows, except that the first buckets have one
+/// more row each for the remainder.
 fn ntile(
     known: &mut Option<(u64, u64)>,
     cursor: &mut Cursor,
@@ -201,7 +202,7 @@ fn ntile(
     Ok(Datum::Int4(i32::try_from(bucket + 1).unwrap_or(i32::MAX)))
 }
 
-/// An integer argument over a row; `None` for NULL.
+/// Evaluates an integer argument on a row; `None` for NULL.
 fn argument(
     arguments: &[Expr],
     number: usize,
@@ -216,7 +217,7 @@ fn argument(
     }
 }
 
-/// `lag` and `lead`.
+/// Computes `lag` and `lead`.
 fn neighbour(
     function: W,
     cursor: &mut Cursor,
@@ -244,7 +245,7 @@ fn neighbour(
     }
 }
 
-/// `first_value`, `last_value` and `nth_value`.
+/// Computes `first_value`, `last_value` and `nth_value`.
 fn value_of_frame(
     function: W,
     known: &mut Option<(u64, Datum)>,
@@ -279,20 +280,25 @@ fn value_of_frame(
     Ok(found)
 }
 
-/// An aggregate of the frame.
+/// The state of an aggregate over the frame.
 ///
-/// Where the frame begins at the partition's start and excludes nothing it only grows, and each row is taken once. Where
-/// rows leave it they are taken out again if that gives exactly what there would be without them: counts, sums, averages
-/// and variances of integers. Everything else is computed anew for each frame, as PostgreSQL does for `min`, `max`, floats
-/// and whatever it has no inverse of: as many steps as frames have rows.
+/// A frame that begins at the partition's start and excludes nothing only grows, and each row is
+/// taken once.
+///
+/// Rows that leave the frame are taken out of the state, if that gives exactly the same result as a
+/// new state without them. This holds for counts, sums, averages and variances of integers.
+///
+/// All other aggregates are computed anew for each frame, which takes as many steps as the frames
+/// have rows. PostgreSQL does the same for `min`, `max`, floats and all aggregates without an
+/// inverse.
 pub(super) struct AggregateState {
     types: Vec<TypeOid>,
     state: Accumulator,
-    /// The rows that are in the state, and how many of them counted.
+    /// The rows in the state, and the number of them that counted.
     rows: FrameRows,
     counted: u64,
     result: Option<Datum>,
-    /// What the statement is charged for.
+    /// Bytes charged to the statement.
     charged: usize,
     reversible: bool,
     cursor: Cursor,
@@ -346,7 +352,7 @@ impl AggregateState {
             }
         } else if self.reversible && self.changes(&frame) <= frame.len() {
             let before = self.rows;
-            // What comes in first: a sum of nothing would begin anew.
+            // New rows come in before old rows go out: a sum of nothing would begin anew.
             frame.without(&before, &mut |first, end| {
                 self.change(call, (first, end), true, place, rt)
             })?;
@@ -365,20 +371,20 @@ impl AggregateState {
         Ok(result)
     }
 
-    /// How many rows come in and go.
+    /// Returns the number of rows that come in or go out.
     fn changes(&self, frame: &FrameRows) -> u64 {
         let mut count = 0;
         let mut add = |first: u64, end: u64| {
             count += end - first;
             Ok(())
         };
-        // Cannot fail: the visit does not.
+        // The visit cannot fail.
         let _ = frame.without(&self.rows, &mut add);
         let _ = self.rows.without(frame, &mut add);
         count
     }
 
-    /// Back to the state before the first row.
+    /// Goes back to the state before the first row.
     fn begin(&mut self, call: &AggregateCall, rt: &mut Runtime<'_, '_>) {
         self.discharge(rt);
         self.state = Accumulator::new(call.kind, &self.types);
@@ -398,7 +404,7 @@ impl AggregateState {
         let mut cursor = std::mem::take(&mut self.cursor);
         let mut number = first;
         while number < end {
-            // Of frames with many rows, as many as possible are found at once.
+            // In frames with many rows, the partition returns as many rows as possible at once.
             let left = usize::try_from(end - number).unwrap_or(usize::MAX);
             for row in place.partition.rows_from(&mut cursor, number)?.take(left) {
                 number += 1;

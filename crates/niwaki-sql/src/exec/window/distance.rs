@@ -1,15 +1,15 @@
-//! RANGE with an offset: whether a value is within a distance of another.
+//! RANGE frames with an offset: decides whether a value is within a distance of another value.
 
 use niwaki_types::{Datum, Interval, TimeZone, TypeOid, compare, datetime};
 
 use crate::error::{Result, SqlError};
 
-/// Which side of `base` less or plus the distance a value must be on to be in the frame.
+/// The side of `base` plus or minus the distance on which values are in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Side {
-    /// The distance is taken away from the base.
+    /// The distance is subtracted from the base.
     pub(super) minus: bool,
-    /// The value must not be greater than the result; otherwise not less.
+    /// The value must not exceed the result; otherwise the value must not be less than the result.
     pub(super) at_most: bool,
 }
 
@@ -17,11 +17,11 @@ fn negative() -> SqlError {
     SqlError::new("22013", "invalid preceding or following size in window function")
 }
 
-/// Whether `value` is on the right side of `base` plus or minus `distance`. None of them is NULL; the first two are of
-/// type `oid`.
+/// Decides whether `value` is on the right side of `base` plus or minus `distance`. None of the
+/// three is NULL, and the first two have type `oid`.
 ///
 /// # Errors
-/// `22013` for a distance below zero; those of the arithmetic where PostgreSQL has them.
+/// `22013` for a negative distance, and the errors of the arithmetic where PostgreSQL has them.
 pub(super) fn within(
     oid: TypeOid,
     (value, base, distance): (&Datum, &Datum, &Datum),
@@ -36,7 +36,7 @@ pub(super) fn within(
         if distance < 0 {
             return Err(negative());
         }
-        // 128 bits, so that nothing overflows.
+        // The computation uses 128 bits, so that nothing overflows.
         let bound = if side.minus { base - distance } else { base + distance };
         return Ok(judge(value.cmp(&bound)));
     }
@@ -54,7 +54,7 @@ pub(super) fn within(
                 return Ok(not_numbers(v.is_nan(), b.is_nan(), side));
             }
             let sum = if side.minus { b.sub(d)? } else { b.add(d)? };
-            // Infinity less infinity: every value is as near.
+            // Infinity minus infinity: every value is equally near.
             if sum.is_nan() {
                 return Ok(true);
             }
@@ -81,7 +81,7 @@ pub(super) fn within(
             let bound = if side.minus { b.checked_sub(d)? } else { b.checked_add(d)? };
             Ok(judge(v.comparable().cmp(&bound.comparable())))
         }
-        // Of the distance only hours and what is less count, and the clock does not begin again at midnight.
+        // Only the time part of the distance counts, and the clock does not wrap at midnight.
         (Datum::Time(v), Datum::Time(b), Datum::Interval(d)) => {
             Ok(judge(i128::from(*v).cmp(&(i128::from(*b) + time_distance(d, side)?))))
         }
@@ -102,7 +102,7 @@ fn time_distance(distance: &Interval, side: Side) -> Result<i128> {
     Ok(if side.minus { -micros } else { micros })
 }
 
-/// The distance with its sign; it must not be below zero itself.
+/// Returns the distance with its sign. A negative distance is an error.
 fn signed(distance: &Interval, side: Side) -> Result<std::borrow::Cow<'_, Interval>> {
     if distance.comparable() < 0 {
         return Err(negative());
@@ -113,7 +113,7 @@ fn signed(distance: &Interval, side: Side) -> Result<std::borrow::Cow<'_, Interv
     })
 }
 
-/// NaN comes behind all numbers, however far away.
+/// Decides about NaN, which comes behind all numbers, however far away.
 fn not_numbers(value: bool, base: bool, side: Side) -> bool {
     match (value, base) {
         (true, true) => true,
@@ -130,7 +130,7 @@ fn float_within(value: f64, base: f64, distance: f64, side: Side) -> Result<bool
         return Ok(not_numbers(value.is_nan(), base.is_nan(), side));
     }
     let bound = if side.minus { base - distance } else { base + distance };
-    // Infinity less infinity: every value is as near.
+    // Infinity minus infinity: every value is equally near.
     if bound.is_nan() {
         return Ok(true);
     }

@@ -1,7 +1,8 @@
-//! The frame of each row: which rows of the partition it sees.
+//! The frame of each row: the rows of the partition that the row's calls read.
 //!
-//! Rows come in order and frames move along with them: neither a frame's first row nor its last ever goes back. So both
-//! are found by going on from where they were, which takes a pass over the partition for all rows together.
+//! Rows come in order, and frames move along with them. A frame's first and last row never move
+//! back. So both ends move on from their last position, which takes one pass over the partition for
+//! all rows together.
 
 use niwaki_types::Datum;
 
@@ -12,7 +13,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::plan::{Bound, Exclusion, FrameMode, Window};
 
-/// The rows of a frame: up to three runs of numbers, in order, each not empty.
+/// The rows of a frame: up to three runs of row numbers, in order and not empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FrameRows {
     runs: [(u64, u64); 3],
@@ -20,7 +21,7 @@ pub(super) struct FrameRows {
 }
 
 impl FrameRows {
-    /// Adds a run behind the others, unless it is empty.
+    /// Adds a run behind the others, unless the run is empty.
     fn push(&mut self, first: u64, end: u64) {
         if first < end
             && let Some(place) = self.runs.get_mut(self.count)
@@ -30,7 +31,7 @@ impl FrameRows {
         }
     }
 
-    /// The runs: first row, and the row behind the last.
+    /// Returns the runs, each with its first row and the row behind its last.
     pub(super) fn runs(&self) -> &[(u64, u64)] {
         &self.runs[..self.count]
     }
@@ -43,12 +44,12 @@ impl FrameRows {
         self.runs().last().map(|(_, end)| end - 1)
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> u64 {
         self.runs().iter().map(|(first, end)| end - first).sum()
     }
 
-    /// The row of this position, from 0.
+    /// Returns the row at this position, counted from 0.
     pub(super) fn nth(&self, mut position: u64) -> Option<u64> {
         for (first, end) in self.runs() {
             if position < end - first {
@@ -84,24 +85,24 @@ impl FrameRows {
     }
 }
 
-/// Where the frame of the current row is.
+/// The position of the current row's frame.
 #[derive(Default)]
 pub(super) struct Frames {
     offsets: [Option<Datum>; 2],
-    /// The first row of the frame, and the row behind its last, exclusions aside.
+    /// The first row of the frame, and the row behind its last, before exclusions.
     pub(super) head: u64,
     pub(super) tail: u64,
-    /// The group of the current row, its first row, and the row behind its last if that is known.
+    /// The group of the current row, the group's first row, and the row behind its last, if known.
     pub(super) group: i64,
     pub(super) group_start: u64,
     group_end: Option<u64>,
-    /// The pointers were moved for this group already.
+    /// Set once the ends were moved for this group.
     settled: bool,
     cursors: [Cursor; 3],
     current: Cursor,
 }
 
-/// Which end of a frame.
+/// An end of a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Head = 0,
@@ -112,7 +113,7 @@ impl Frames {
     /// Evaluates the offsets, which are the same for all rows.
     ///
     /// # Errors
-    /// `22004` for NULL; `22013` for rows or groups below zero.
+    /// `22004` for NULL; `22013` for a negative number of rows or groups.
     pub(super) fn begin(&mut self, window: &Window, rt: &mut Runtime<'_, '_>) -> Result<()> {
         let frame = &window.frame;
         for (end, bound, name) in
@@ -133,7 +134,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Another partition begins.
+    /// Resets the frames for another partition.
     pub(super) fn reset(&mut self) {
         (self.head, self.tail) = (0, 0);
         (self.group, self.group_start, self.group_end, self.settled) = (-1, 0, None, false);
@@ -151,7 +152,7 @@ impl Frames {
         Ok(())
     }
 
-    /// The row behind the last of the current row's group.
+    /// Returns the row behind the last row of the current row's group.
     pub(super) fn group_end(
         &mut self,
         row: u64,
@@ -176,7 +177,7 @@ impl Frames {
         Ok(end)
     }
 
-    /// The frame of the row that was entered last.
+    /// Returns the frame of the current row.
     pub(super) fn rows(
         &mut self,
         row: u64,
@@ -205,7 +206,7 @@ impl Frames {
         Ok(rows)
     }
 
-    /// Moves both ends.
+    /// Moves both ends of the frame.
     fn place(
         &mut self,
         row: u64,
@@ -253,7 +254,7 @@ impl Frames {
         Ok(())
     }
 
-    /// An offset of ROWS or GROUPS.
+    /// Returns an offset of ROWS or GROUPS.
     fn rows_of(&self, end: End) -> u64 {
         match &self.offsets[end as usize] {
             Some(Datum::Int8(rows)) => u64::try_from(*rows).unwrap_or(0),
@@ -261,8 +262,8 @@ impl Frames {
         }
     }
 
-    /// Moves an end of a frame of groups or distances on to where it is for the current row. It is the same for all rows
-    /// of a group.
+    /// Moves an end of a frame in GROUPS or RANGE mode on to its place for the current row. All
+    /// rows of a group share this place.
     fn advance(
         &mut self,
         end: End,
@@ -315,7 +316,7 @@ impl Frames {
     }
 }
 
-/// An end of a frame that is so far from the current row's value.
+/// An end of a frame, at a distance from the current row's value.
 struct Distance<'o> {
     end: End,
     back: bool,
@@ -323,7 +324,8 @@ struct Distance<'o> {
 }
 
 impl Distance<'_> {
-    /// Whether the end lies behind a row with this value. NULLs are near to each other and far from all else.
+    /// Decides whether the end lies behind a row with this value. NULLs are near to each other and
+    /// far from all other values.
     fn passes(
         &self,
         value: &Datum,
@@ -335,7 +337,8 @@ impl Distance<'_> {
         match (value.is_null(), base.is_null(), self.end) {
             (false, false, _) => {}
             (true, true, end) => return Ok(end == End::Tail),
-            // The row stands before the current one if NULLs come first and it is NULL, or the other way round.
+            // The row stands before the current row if NULLs come first and the row's value is
+            // NULL, or the other way round.
             (value_is_null, ..) => return Ok(value_is_null == nulls_first),
         }
         let Some(offset) = self.offset else {

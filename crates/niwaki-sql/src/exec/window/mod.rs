@@ -1,9 +1,12 @@
-//! Functions over windows: rows come sorted, and go on with the results behind their values.
+//! Window functions: sorted rows go on with the functions' results behind their values.
 //!
-//! The rows of a [`partition`] are read as far as the current row's frame, or a function, asks for them, and kept in
-//! [`rows`] as long as somebody may look back. [`frame`] says which rows the current one sees ([`distance`]: how far values
-//! are apart), [`calls`] has what each function has found so far. With a frame that moves along, or that functions do not
-//! look at, a partition of any size needs little memory; what must be kept is kept within `work_mem`, the rest in a file.
+//! The step reads the rows of a [`partition`] as far as the current row's frame or a function needs
+//! them. It keeps them in [`rows`] as long as a call may look back. [`frame`] finds the rows that
+//! the current row's calls read ([`distance`] decides how far values are apart). [`calls`] holds
+//! the state of each function.
+//!
+//! A partition of any size needs little memory if its frames move along, or if its functions do not
+//! depend on frames. The step keeps rows within `work_mem`, and the rest in a file.
 
 mod calls;
 mod distance;
@@ -24,16 +27,16 @@ use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::{Bound, PlanNode, WindowCalls};
 
-/// Rows between two times of forgetting what nobody needs.
+/// The number of rows between two removals of rows that no call needs.
 const ROWS_PER_TRIM: u64 = 64;
 
-/// The step.
+/// The step that evaluates the calls over a window.
 pub(super) struct WindowStep {
     plan: Arc<PlanNode>,
     partition: Option<Partition>,
     frames: Frames,
     calls: Vec<CallState>,
-    /// The number of the row that is next.
+    /// The number of the next row.
     next: u64,
     cursor: Cursor,
 }
@@ -50,7 +53,7 @@ impl WindowStep {
         }
     }
 
-    /// Begins with the next partition; false if there is none.
+    /// Begins with the next partition. Returns false if there is none.
     fn begin(&mut self, plan: &WindowCalls, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         let Some(partition) = &mut self.partition else { return Ok(false) };
         for (state, (_, body)) in self.calls.iter_mut().zip(&plan.calls) {
@@ -62,7 +65,7 @@ impl WindowStep {
         partition.begin(&plan.window, rt)
     }
 
-    /// Forgets rows that nobody needs any more.
+    /// Forgets rows that no call needs any more.
     fn trim(&mut self, plan: &WindowCalls, row: u64) {
         let (window, frames) = (&plan.window, &self.frames);
         let calls = self.calls.iter().zip(&plan.calls);
@@ -70,7 +73,7 @@ impl WindowStep {
             .map(|(state, (_, body))| state.needs(body, row, window, frames))
             .min()
             .map_or(row, |needed| needed.min(row));
-        // Ends that are found by going on from where they were.
+        // The ends with an offset move on from their last position, so those rows are still needed.
         let framed = plan.calls.iter().any(|(_, body)| calls::sees_frame(body));
         let moves = |bound: &Bound| framed && bound.offset().is_some();
         if moves(&window.frame.start) {

@@ -1,4 +1,4 @@
-//! One partition after the other, read from the input as far as somebody asks.
+//! Reads partitions from the input one after the other, only as far as the calls need.
 
 use std::sync::Arc;
 
@@ -10,32 +10,33 @@ use crate::exec::{Running, start};
 use crate::expr::{Expr, Runtime};
 use crate::plan::{PlanNode, Window};
 
-/// The partition at hand, of rows' values those that are kept. Behind them stands the number of the row's group: rows that are equal in
-/// the order.
+/// The partition at hand, with the kept values of its rows. Behind a row's values stands the number
+/// of its group, which has the rows with equal sort keys.
 pub(super) struct Partition {
     input: Running,
-    /// The slots of the values that are kept.
+    /// The slots of the kept values.
     kept: Vec<usize>,
     rows: Rows,
-    /// All of its rows are there.
+    /// Set once all rows of the partition were read.
     complete: bool,
-    /// The input has no more rows.
+    /// Set once the input has no more rows.
     ended: bool,
     /// A row of the input.
     whole: Vec<Datum>,
-    /// What is kept of the row that was read last; `waits` if it is the first of the next partition.
+    /// The kept values of the last row read; `waits` is set if this row is the first of the next
+    /// partition.
     incoming: Vec<Datum>,
     waits: bool,
-    /// What the rows of the partition are equal in.
+    /// The key that the rows of the partition share.
     key: Vec<u8>,
-    /// The order's keys of the last row, and its group.
+    /// The sort keys of the last row, and its group.
     order_key: Vec<u8>,
     group: i64,
     scratch: Vec<u8>,
 }
 
 impl Partition {
-    /// Nothing yet: [`Partition::begin`] comes first.
+    /// Makes an empty reader. The caller has to call [`Partition::begin`] first.
     pub(super) fn new(
         input: &Arc<PlanNode>,
         width: usize,
@@ -58,7 +59,7 @@ impl Partition {
         }
     }
 
-    /// Goes on to the next partition; false if there is none.
+    /// Goes on to the next partition. Returns false if there is none.
     pub(super) fn begin(&mut self, window: &Window, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         self.rows.clear();
         self.group = 0;
@@ -79,7 +80,7 @@ impl Partition {
         Ok(true)
     }
 
-    /// Whether there is a row of this number.
+    /// Reads up to the row with this number. Returns false if there is no such row.
     pub(super) fn reach(
         &mut self,
         number: u64,
@@ -95,7 +96,7 @@ impl Partition {
         Ok(true)
     }
 
-    /// How many rows there are.
+    /// Reads the whole partition, and returns the number of its rows.
     pub(super) fn count(&mut self, window: &Window, rt: &mut Runtime<'_, '_>) -> Result<u64> {
         while !self.complete {
             self.read(window, rt)?;
@@ -103,7 +104,7 @@ impl Partition {
         Ok(self.rows.count())
     }
 
-    /// Takes a row more, or finds that there is none.
+    /// Takes one more row, or finds that the partition has ended.
     fn read(&mut self, window: &Window, rt: &mut Runtime<'_, '_>) -> Result<()> {
         rt.tick()?;
         if !self.next(rt)? {
@@ -129,12 +130,12 @@ impl Partition {
         self.take()
     }
 
-    /// Reads a row.
+    /// Reads a row of the input.
     fn next(&mut self, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         let found = self.input.next(&mut self.whole, rt)?;
         if found {
             self.incoming.clear();
-            // A row may end before values that nobody gave.
+            // The row may be too short to have values that no step wrote.
             let value = |slot: &usize| self.whole.get(*slot).cloned().unwrap_or(Datum::Null);
             self.incoming.extend(self.kept.iter().map(value));
         }
@@ -148,12 +149,13 @@ impl Partition {
         Ok(())
     }
 
-    /// The values of a row that [`Partition::reach`] has found.
+    /// Returns the values of a row that [`Partition::reach`] has found.
     pub(super) fn row<'r>(&'r self, cursor: &'r mut Cursor, number: u64) -> Result<&'r [Datum]> {
         self.rows.row(cursor, number)
     }
 
-    /// Such a row and those behind it that lie beside it; behind the values of each is its group.
+    /// Returns a found row and the rows next to it in the same block. Behind the values of each row
+    /// stands its group.
     pub(super) fn rows_from<'r>(
         &'r self,
         cursor: &'r mut Cursor,
@@ -162,7 +164,7 @@ impl Partition {
         Ok(self.rows.rows_from(cursor, number)?.chunks_exact(self.kept.len() + 1))
     }
 
-    /// The group of such a row, from 0.
+    /// Returns the group of a found row, counted from 0.
     pub(super) fn group(&self, cursor: &mut Cursor, number: u64) -> Result<i64> {
         match self.rows.row(cursor, number)?.last() {
             Some(Datum::Int8(group)) => Ok(*group),
@@ -170,7 +172,7 @@ impl Partition {
         }
     }
 
-    /// Forgets the rows before one.
+    /// Forgets the rows before a row.
     pub(super) fn forget_before(&mut self, number: u64) {
         self.rows.forget_before(number);
     }

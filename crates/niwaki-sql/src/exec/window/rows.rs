@@ -1,13 +1,14 @@
-//! The rows of a partition, which are read at several places at once.
+//! The rows of a partition, for reading at several positions at once.
 //!
 //! ```text
 //!   forgotten | blocks in memory | blocks in a file              | the open block
 //!             ^ first            ^ where memory was used up      ^ filled now
 //! ```
 //!
-//! Rows are kept in blocks of some dozens. Those that nobody needs any more are forgotten from the front, so that frames
-//! which move along with their row hold few. Once the budget is used up whole blocks go to a temporary file; a cursor holds
-//! one of them in memory. Where blocks begin is known of some only, and found by their lengths from there.
+//! Rows are kept in blocks of a few dozen rows. Rows that no call needs are forgotten from the
+//! front, so that moving frames hold few rows. Once the budget is used up, whole blocks go to a
+//! temporary file. A cursor holds one of the file's blocks in memory. The structure remembers the
+//! file offsets of some blocks only, and finds the other blocks from there by their lengths.
 
 use std::collections::VecDeque;
 
@@ -18,16 +19,18 @@ use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::exec::row_bytes;
 
-/// Most rows of a block.
+/// The most rows of a block.
 const BLOCK_ROWS_MAX: usize = 64;
-/// A block is closed at this many bytes, or at a part of the budget.
+/// The limits for the bytes at which a block is closed. Within these limits the value is a part of
+/// the budget.
 const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 512..=64 * 1024;
-/// Blocks of the file whose places are remembered.
+/// The most blocks of the file whose offsets are remembered.
 const MARKS_MAX: usize = 256;
-/// Before each block of the file: its rows, and its bytes.
+/// The size in bytes of the header before each block of the file: the number of rows, and the
+/// number of bytes.
 const HEADER_BYTES: usize = 8;
 
-/// Rows side by side, the first by its number in the partition.
+/// Adjacent rows, with the first row's number in the partition.
 #[derive(Debug, Default)]
 struct Block {
     first: u64,
@@ -41,20 +44,20 @@ impl Block {
         self.first + self.rows as u64
     }
 
-    /// The values of a row and of those behind it.
+    /// Returns the values of a row and of the rows behind it.
     fn from(&self, number: u64, width: usize) -> Option<&[Datum]> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
         if at >= self.rows { None } else { self.values.get(at * width..) }
     }
 }
 
-/// Blocks behind those in memory.
+/// The blocks behind those in memory.
 struct Spilled {
     file: TempFile,
-    /// Numbers of the first row, and of that behind the last.
+    /// The number of the first row, and the number behind the last row.
     first: u64,
     end: u64,
-    /// First row and offset of every so many blocks.
+    /// First row and file offset of every `stride`-th block.
     marks: Vec<(u64, u64)>,
     stride: usize,
     blocks: usize,
@@ -66,7 +69,7 @@ pub(super) struct Rows {
     temp: Option<TempSpace>,
     budget: usize,
     block_bytes: usize,
-    /// Bytes in memory, the open block's included.
+    /// Bytes in memory, including the open block.
     held: usize,
     memory: VecDeque<Block>,
     spilled: Option<Spilled>,
@@ -74,23 +77,23 @@ pub(super) struct Rows {
     bytes: Vec<u8>,
 }
 
-/// A place that is read at, with the block of the file that it is in.
+/// A reading position, with the file's block that contains the position.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     block: Block,
-    /// Where the block behind that begins in the file.
+    /// The file offset of the block behind `block`.
     next: Option<u64>,
 }
 
 impl Cursor {
-    /// Forgets what it holds, which is of another partition.
+    /// Forgets the held block, which belongs to another partition.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
 }
 
 impl Rows {
-    /// No rows yet, of `width` values; `work_mem` of memory.
+    /// Makes an empty structure for rows of `width` values, with `work_mem` of memory.
     pub(super) fn new(width: usize, exec: &ExecContext<'_>) -> Self {
         let budget = exec.work_mem;
         Self {
@@ -106,7 +109,7 @@ impl Rows {
         }
     }
 
-    /// Forgets all rows: another partition begins.
+    /// Forgets all rows, because another partition begins.
     pub(super) fn clear(&mut self) {
         self.held = 0;
         self.memory.clear();
@@ -114,7 +117,7 @@ impl Rows {
         self.open = Block::default();
     }
 
-    /// How many rows were taken, those that are forgotten included.
+    /// Returns the number of rows taken, including forgotten rows.
     pub(super) fn count(&self) -> u64 {
         self.open.end()
     }
@@ -124,7 +127,7 @@ impl Rows {
         if self.open.rows >= BLOCK_ROWS_MAX || self.open.bytes >= self.block_bytes {
             self.close()?;
         }
-        // The vector may be as large again as what is in it.
+        // A vector may have twice the capacity that its rows need.
         let bytes = row_bytes(row) + size_of_val(row);
         self.open.values.extend_from_slice(row);
         self.open.rows += 1;
@@ -169,7 +172,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Forgets rows before one. What is in the file stays there until the partition ends.
+    /// Forgets the rows before a row. Rows in the file stay there until the partition ends.
     pub(super) fn forget_before(&mut self, number: u64) {
         while self.memory.front().is_some_and(|block| block.end() <= number) {
             if let Some(block) = self.memory.pop_front() {
@@ -178,12 +181,12 @@ impl Rows {
         }
     }
 
-    /// A row that is there, by its number.
+    /// Returns a kept row by its number.
     pub(super) fn row<'r>(&'r self, cursor: &'r mut Cursor, number: u64) -> Result<&'r [Datum]> {
         self.rows_from(cursor, number).map(|values| &values[..self.width])
     }
 
-    /// The values of a row that is there, and of those behind it that lie beside it.
+    /// Returns the values of a kept row, and of the rows behind it in the same block.
     pub(super) fn rows_from<'r>(
         &'r self,
         cursor: &'r mut Cursor,
@@ -208,7 +211,7 @@ impl Spilled {
     fn push(&mut self, block: &Block, bytes: &[u8]) -> Result<()> {
         if self.blocks.is_multiple_of(self.stride) {
             if self.marks.len() >= MARKS_MAX {
-                // Every other one, and as far apart from here on.
+                // Every second mark goes, and later marks are twice as far apart.
                 let mut keep = false;
                 self.marks.retain(|_| {
                     keep = !keep;
@@ -225,21 +228,21 @@ impl Spilled {
         Ok(self.file.append(bytes)?)
     }
 
-    /// Lets a cursor hold the block of a row.
+    /// Loads the block of a row into a cursor.
     fn load(&self, cursor: &mut Cursor, number: u64) -> Result<()> {
         let mark = self.marks.partition_point(|(first, _)| *first <= number);
         let (mut first, mut offset) = match mark.checked_sub(1).and_then(|at| self.marks.get(at)) {
             Some(mark) if number < self.end => *mark,
             _ => return Err(SqlError::internal("a row of a window that is in no file")),
         };
-        // Behind the block that the cursor has, if that is nearer.
+        // The search starts behind the cursor's block, if that is nearer.
         if let Some(next) = cursor.next
             && (first..=number).contains(&cursor.block.end())
         {
             (first, offset) = (cursor.block.end(), next);
         }
         let mut header = [0u8; HEADER_BYTES];
-        // Ends: each turn goes on by a block, and the row is in one of them.
+        // Ends: each turn goes on by a block, and one of the blocks has the row.
         loop {
             self.file.read_exact_at(&mut header, offset)?;
             let [a, b, c, d, e, f, g, h] = header;

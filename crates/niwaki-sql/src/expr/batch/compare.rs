@@ -1,4 +1,4 @@
-//! Kernels of comparisons.
+//! Comparison kernels for vectors.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ pub(super) enum Comparison {
 }
 
 impl Comparison {
-    /// The operator of this name.
+    /// Returns the operator of this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "=" => Self::Equal,
@@ -45,8 +45,8 @@ impl Comparison {
     }
 }
 
-/// Compares; `None` if the two are of types that have no kernel together. `padded`: they are texts whose trailing blanks do not
-/// count.
+/// Compares two operands. Returns `None` if no kernel compares their types. `padded`: the operands
+/// are texts whose trailing blanks do not count.
 pub(super) fn compare(
     operator: Comparison,
     left: &Values<'_>,
@@ -105,8 +105,8 @@ fn each(rows: usize, holds: impl Fn(usize) -> bool) -> Vec<bool> {
     (0..rows).map(holds).collect()
 }
 
-/// Both sides of one type whose order is that of its numbers. Each operator has a loop of its own, which the compiler makes
-/// wide.
+/// Compares two sides of one type by the order of its numbers. Each operator has a loop of its own,
+/// which the compiler vectorizes.
 fn ordered<T: Copy + Ord>(
     operator: Comparison,
     a: Side<'_, T>,
@@ -136,12 +136,12 @@ fn ordered<T: Copy + Ord>(
     }
 }
 
-/// NaN is the greatest number and equal to itself.
+/// Orders floats: NaN is the greatest number, and equal to itself.
 fn float_order(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// Integers of any width, as int8.
+/// Returns integers of any width as int8.
 fn integers<'v>(values: &'v Values<'_>) -> Option<Box<dyn Fn(usize) -> i64 + 'v>> {
     Some(match values {
         Values::One(Datum::Int2(value)) => constant(i64::from(*value)),
@@ -207,7 +207,7 @@ fn decimals(
     let scale = a.scale.max(b.scale);
     let (a_factor, b_factor) = (a.factor_to(scale)?, b.factor_to(scale)?);
     Some(each(rows, |at| {
-        // A coefficient has 63 bits, a factor at most 60: their product fits.
+        // A coefficient has 63 bits and a factor at most 60, so their product fits.
         let (a, b) = (i128::from(a.values.get(at)), i128::from(b.values.get(at)));
         operator.holds((a * a_factor).cmp(&(b * b_factor)))
     }))

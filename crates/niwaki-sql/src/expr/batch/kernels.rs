@@ -1,5 +1,7 @@
-//! Functions over vectors. A kernel gives what the function's body gives for each row, or nothing at all: then the rows are
-//! computed one by one.
+//! Kernels: functions over vectors.
+//!
+//! A kernel computes for each row the same result as the function's body. A kernel that cannot do
+//! this for all rows returns nothing, and the rows are then computed one by one.
 
 use niwaki_types::{Datum, Decimals, TypeOid, Vector, VectorData};
 
@@ -9,7 +11,7 @@ use crate::error::Result;
 use crate::expr::work_on;
 use crate::functions::{Eval, Function};
 
-/// One side of an operator: a number for each row, or one for all.
+/// One side of an operator: a number for each row, or one number for all rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Side<'v, T> {
     Each(&'v [T]),
@@ -26,7 +28,8 @@ impl<T: Copy> Side<'_, T> {
     }
 }
 
-/// Both sides, if both are of this variant of [`VectorData`] and [`Datum`]. NULL for all rows counts as a default.
+/// Returns both sides, if both are of this variant of [`VectorData`] and [`Datum`]. A NULL for all
+/// rows counts as the type's default.
 macro_rules! sides {
     ($left:expr, $right:expr, $variant:ident) => {
         match (
@@ -61,14 +64,15 @@ macro_rules! side {
 }
 pub(super) use side;
 
-/// Numerics of one scale.
+/// Numerics that share one scale.
 pub(super) struct DecimalSide<'v> {
     pub(super) values: Side<'v, i64>,
     pub(super) scale: u16,
 }
 
 impl DecimalSide<'_> {
-    /// What makes a coefficient one of a larger scale; 60 bits at most.
+    /// Returns the factor that converts a coefficient to a larger scale. The factor has at most 60
+    /// bits.
     pub(super) fn factor_to(&self, scale: u16) -> Option<i128> {
         const LARGEST: u32 = 18;
         let digits = u32::from(scale - self.scale);
@@ -76,7 +80,7 @@ impl DecimalSide<'_> {
     }
 }
 
-/// The numerics of an operand, if they are of one scale and small.
+/// Returns the numerics of an operand, if they share one scale and are small.
 pub(super) fn decimal_side<'v>(values: &'v Values<'_>) -> Option<DecimalSide<'v>> {
     match values {
         Values::One(Datum::Numeric(number)) => {
@@ -94,7 +98,7 @@ pub(super) fn decimal_side<'v>(values: &'v Values<'_>) -> Option<DecimalSide<'v>
     }
 }
 
-/// Which rows have a NULL among these operands; empty if none has.
+/// Returns a flag for each row with a NULL among these operands; empty if no row has one.
 pub(super) fn nulls_of(operands: &[&Values<'_>], rows: usize) -> Vec<bool> {
     let mut nulls: Vec<bool> = Vec::new();
     for operand in operands {
@@ -113,7 +117,7 @@ pub(super) fn nulls_of(operands: &[&Values<'_>], rows: usize) -> Vec<bool> {
     nulls
 }
 
-/// Types that kernels of comparisons know, alone or with others of their kind.
+/// Decides whether comparison kernels know a type, alone or with related types.
 fn is_compared(oid: TypeOid) -> bool {
     is_plain_text(oid)
         || matches!(
@@ -129,7 +133,7 @@ fn is_compared(oid: TypeOid) -> bool {
         )
 }
 
-/// Whether a function or operator has a kernel for some operands.
+/// Decides whether a function or operator has a kernel for some operands.
 pub(super) fn has_kernel(function: &Function) -> bool {
     let [left, right] = function.arguments else { return false };
     match function.name {
@@ -148,10 +152,10 @@ pub(super) fn has_kernel(function: &Function) -> bool {
     }
 }
 
-/// Calls a function for all rows; `None` if it has no kernel for such operands.
+/// Calls a function for all rows. Returns `None` if the function has no kernel for such operands.
 ///
 /// # Errors
-/// The function's, for the first row that has one.
+/// The function's error for the first row that fails.
 pub(super) fn call(
     function: &Function,
     operands: &[Values<'_>],
@@ -208,12 +212,13 @@ fn arithmetic(
     };
     match data {
         Some(data) => Ok(Some(Vector::with_nulls(data, nulls))),
-        // Some row does not fit: its own body says what that means, unless an operand is NULL.
+        // Some row's result does not fit. The function's body decides what that means, unless an
+        // operand is NULL.
         None => by_body(function, left, right, rows).map(Some),
     }
 }
 
-/// All results, if all of them fit.
+/// Returns all results, if all of them fit.
 fn checked<T: Copy>(
     a: Side<'_, T>,
     b: Side<'_, T>,
@@ -228,7 +233,7 @@ fn checked<T: Copy>(
     }
 }
 
-/// All results, if none of them is one that the function's body may refuse.
+/// Returns all results, if the function's body would refuse none of them.
 fn floats(name: &str, a: Side<'_, f64>, b: Side<'_, f64>, rows: usize) -> Option<Vec<f64>> {
     let results = match name {
         "+" => checked(a, b, rows, |a, b| Some(a + b)),
@@ -244,7 +249,7 @@ fn decimals(name: &str, a: &DecimalSide<'_>, b: &DecimalSide<'_>, rows: usize) -
     if name == "*" {
         let scale = a.scale.checked_add(b.scale)?;
         let values = checked(a.values, b.values, rows, i64::checked_mul)?;
-        // A scale that is cut is the body's affair.
+        // The function's body handles a scale that must be cut.
         return (scale < 1000).then(|| Decimals::new(values, scale));
     }
     let scale = a.scale.max(b.scale);
@@ -256,7 +261,7 @@ fn decimals(name: &str, a: &DecimalSide<'_>, b: &DecimalSide<'_>, rows: usize) -
     checked(a.values, b.values, rows, aligned).map(|values| Decimals::new(values, scale))
 }
 
-/// Row by row.
+/// Computes a function row by row with its body.
 fn by_body(
     function: &Function,
     left: &Values<'_>,
@@ -280,7 +285,7 @@ fn by_body(
     Ok(vector)
 }
 
-/// Whether some values of one type become another by a kernel.
+/// Decides whether a kernel converts values from one type to the other.
 pub(super) fn casts(from: TypeOid, to: TypeOid) -> bool {
     matches!(
         (from, to),
@@ -290,7 +295,7 @@ pub(super) fn casts(from: TypeOid, to: TypeOid) -> bool {
     )
 }
 
-/// Converts, where that cannot fail.
+/// Converts values, if the conversion cannot fail.
 pub(super) fn cast(values: &Values<'_>, to: TypeOid) -> Option<Vector> {
     let Values::Each(vector) = values else { return None };
     let wide = || -> Option<Vec<i64>> {

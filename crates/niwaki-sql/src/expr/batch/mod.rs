@@ -1,8 +1,11 @@
-//! Evaluation of one expression over many rows at a time.
+//! Evaluates one expression over many rows at a time.
 //!
-//! What decides whether another part is evaluated at all (AND, OR, CASE, COALESCE) narrows the rows for which it is: an
-//! expression fails for a row only where it fails when that row is evaluated alone. Functions with a kernel (`kernels`) are
-//! computed by it, all others row by row by their one body.
+//! Some kinds decide whether another part is evaluated at all (AND, OR, CASE, COALESCE). They
+//! narrow the rows for that part. So an expression fails for a row only if it fails when that row
+//! is evaluated alone.
+//!
+//! Functions with a kernel (`kernels`) are computed by the kernel. All other functions run row by
+//! row.
 
 mod compare;
 mod kernels;
@@ -20,13 +23,13 @@ use crate::error::{Result, SqlError};
 use crate::exec::value_lists;
 use crate::functions::{Eval, Function};
 
-/// Most elements of an array with each of which all rows are compared.
+/// The longest array whose elements are compared with all rows one element at a time.
 const ELEMENTS_MAX: usize = 16;
 
 /// Rows of one query level, column by column.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// How many rows.
+    /// The number of rows.
     pub(crate) rows: usize,
     /// The values by slot; a slot that nothing reads is empty.
     pub(crate) columns: Vec<Vector>,
@@ -35,14 +38,14 @@ pub(crate) struct Batch {
 /// Some rows of a batch, in ascending order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rows<'s> {
-    /// The first so many: all that there are.
+    /// All rows of the batch: the first rows, up to this number.
     All(usize),
-    /// Those with these numbers.
+    /// The rows with these numbers.
     Some(&'s [u32]),
 }
 
 impl Rows<'_> {
-    /// How many.
+    /// Returns the number of rows.
     pub(crate) fn len(self) -> usize {
         match self {
             Self::All(count) => count,
@@ -50,7 +53,7 @@ impl Rows<'_> {
         }
     }
 
-    /// The number of the row at this position.
+    /// Returns the number of the row at this position.
     pub(crate) fn number(self, position: usize) -> usize {
         match self {
             Self::All(_) => position,
@@ -58,7 +61,7 @@ impl Rows<'_> {
         }
     }
 
-    /// The numbers of the rows at these positions.
+    /// Returns the numbers of the rows at these positions.
     fn narrowed(self, positions: &[u32]) -> Vec<u32> {
         match self {
             Self::All(_) => positions.to_vec(),
@@ -67,12 +70,12 @@ impl Rows<'_> {
     }
 }
 
-/// The values of an expression.
+/// The values of an expression over some rows.
 #[derive(Clone, Debug)]
 pub(crate) enum Values<'b> {
-    /// One for each row that was asked for.
+    /// One value for each requested row.
     Each(Cow<'b, Vector>),
-    /// The same for all.
+    /// The same value for all rows.
     One(Datum),
 }
 
@@ -81,7 +84,7 @@ impl Values<'_> {
         Self::Each(Cow::Owned(vector))
     }
 
-    /// The value at a position among the rows that were asked for.
+    /// Returns the value at a position among the requested rows.
     pub(crate) fn get(&self, position: usize) -> Datum {
         match self {
             Self::Each(vector) => vector.get(position),
@@ -89,7 +92,7 @@ impl Values<'_> {
         }
     }
 
-    /// Whether the value at a position is NULL.
+    /// Decides whether the value at a position is NULL.
     pub(crate) fn is_null(&self, position: usize) -> bool {
         match self {
             Self::Each(vector) => vector.is_null(position),
@@ -105,7 +108,7 @@ impl Values<'_> {
         }
     }
 
-    /// What a condition says at a position: true, false or unknown.
+    /// Returns the truth of a condition at a position: true, false or unknown (`None`).
     #[inline]
     fn truth(&self, position: usize) -> Option<bool> {
         match self {
@@ -126,12 +129,13 @@ fn truth(value: &Datum) -> Option<bool> {
     }
 }
 
-/// Whether the array with this number is looked up, not compared value by value.
+/// Decides whether the array with this number has a table, so that values are looked up and not
+/// compared one by one.
 fn has_table(number: u32, left: &Expr, right: &Expr, rt: &mut Runtime<'_, '_>) -> Result<bool> {
     Ok(value_lists::known(number, left, right, rt)?.values().is_none())
 }
 
-/// Booleans, some of them unknown.
+/// Makes a vector of booleans, some of them unknown.
 fn booleans(values: impl Iterator<Item = Option<bool>>) -> Vector {
     let (mut known, mut nulls, mut any) = (Vec::new(), Vec::new(), false);
     for value in values {
@@ -146,7 +150,8 @@ fn booleans(values: impl Iterator<Item = Option<bool>>) -> Vector {
 }
 
 impl Expr {
-    /// Keeps those of `rows` for which a condition holds. Their numbers go to `kept`, whose earlier contents go.
+    /// Keeps the rows of `rows` for which a condition holds. Their numbers replace the contents of
+    /// `kept`.
     pub(crate) fn select(
         &self,
         batch: &Batch,
@@ -161,7 +166,8 @@ impl Expr {
             first.select(batch, rows, kept, rt)?;
             let mut left = Vec::new();
             for part in others {
-                // A part that is unknown for a row keeps it out as much as one that is false, and the parts behind it unevaluated.
+                // An unknown part rejects a row just as a false part does, and leaves the parts
+                // behind it unevaluated.
                 std::mem::swap(&mut left, kept);
                 part.select(batch, Rows::Some(&left), kept, rt)?;
             }
@@ -179,7 +185,7 @@ impl Expr {
         Ok(())
     }
 
-    /// The values for some rows of a batch, in their order.
+    /// Returns the values for some rows of a batch, in the rows' order.
     pub(crate) fn eval_rows<'b>(
         &'b self,
         batch: &'b Batch,
@@ -290,7 +296,8 @@ impl Expr {
         }
     }
 
-    /// AND (`all`) or OR: each part for the rows that the parts before it have not decided.
+    /// Evaluates AND (`all`) or OR. Each part is evaluated for the rows that the parts before it
+    /// have not decided.
     fn eval_parts<'b>(
         &self,
         parts: &[Expr],
@@ -309,7 +316,8 @@ impl Expr {
                 let truth = values.truth(position);
                 position += 1;
                 if truth != Some(all) {
-                    // False decides AND, true decides OR; unknown stays, unless a later part decides.
+                    // False decides AND, and true decides OR. Unknown stays, unless a later part
+                    // decides.
                     results[*at as usize] = truth;
                 }
                 truth != Some(!all)
@@ -318,7 +326,8 @@ impl Expr {
         Ok(Values::owned(booleans(results.into_iter())))
     }
 
-    /// CASE without an operand: each result for the rows of which its condition is the first that holds.
+    /// Evaluates CASE without an operand. Each result is evaluated for the rows for which its
+    /// condition is the first that holds.
     fn eval_case<'b>(
         &self,
         branches: &[(Expr, Expr)],
@@ -346,7 +355,7 @@ impl Expr {
             let numbers = rows.narrowed(&open);
             results.push((default.eval_rows(batch, Rows::Some(&numbers), rt)?, open));
         }
-        // For each row which result it has, and where.
+        // For each row, `places` has the number of its result and the position in that result.
         let mut places: Vec<Option<(usize, usize)>> = vec![None; rows.len()];
         for (number, (_, positions)) in results.iter().enumerate() {
             for (position, at) in positions.iter().enumerate() {
@@ -366,7 +375,8 @@ impl Expr {
         Ok(Values::owned(vector))
     }
 
-    /// `left = ANY (right)`, for any operator with a kernel, if the array is one for all rows, and short.
+    /// Evaluates `left = ANY (right)`, for any operator with a kernel, if the array is short and
+    /// the same for all rows.
     fn eval_any(
         &self,
         function: &Function,
@@ -429,14 +439,15 @@ impl Expr {
         Ok(Values::owned(vector))
     }
 
-    /// Slots of the batch that an evaluation of this expression may read, in ascending order.
+    /// Returns the slots of the batch that an evaluation of this expression may read, in ascending
+    /// order.
     fn slots_read(&self, batch: &Batch) -> Vec<usize> {
         let mut wanted = Vec::new();
         let mut nested = false;
         self.any(&mut |part| {
             match part.kind {
                 ExprKind::Slot { depth: 0, slot } => wanted.push(slot),
-                // A nested query reads what it likes.
+                // A nested query may read any slot.
                 ExprKind::SubQuery(_) => nested = true,
                 _ => {}
             }
@@ -451,13 +462,13 @@ impl Expr {
         wanted
     }
 
-    /// Whether many rows may be evaluated before the first of them is used.
+    /// Decides whether many rows may be evaluated before the first of them is used.
     pub(crate) fn may_run_ahead(&self) -> bool {
         !crate::plan::is_volatile(self)
     }
 }
 
-/// The type of values that a kernel computes with, as far as kernels tell types apart.
+/// Decides whether a type's values are plain texts to the kernels.
 pub(super) fn is_plain_text(oid: TypeOid) -> bool {
     // char(n) is compared without its trailing blanks.
     matches!(oid, TypeOid::TEXT | TypeOid::VARCHAR | TypeOid::NAME)

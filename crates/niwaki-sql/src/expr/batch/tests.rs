@@ -1,4 +1,4 @@
-//! An expression over many rows is what it is over each of them.
+//! Tests that an expression over many rows gives the same values as over each row alone.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn value(oid: TypeOid) -> BoxedStrategy<Datum> {
         .prop_map(Datum::Float8)
         .boxed(),
         TypeOid::NUMERIC => prop_oneof![
-            // Mostly of one scale.
+            // Most values share one scale.
             12 => (-300i128..300).prop_map(move |value| numeric(value, 2)),
             2 => any::<i64>().prop_map(move |value| numeric(value.into(), 2)),
             1 => (-30i128..30, 0u16..4).prop_map(move |(value, scale)| numeric(value, scale)),
@@ -67,7 +67,7 @@ fn leaf(oid: TypeOid) -> BoxedStrategy<Expr> {
     .boxed()
 }
 
-/// A call of an operator of these names over leaves.
+/// Generates a call of an operator with one of these names, over leaves.
 fn call(names: &'static [&'static str]) -> BoxedStrategy<Expr> {
     let known = |function: &&'static Function| {
         function.arguments.len() == 2 && function.arguments.iter().all(|oid| SLOTS.contains(oid))
@@ -84,7 +84,7 @@ fn call(names: &'static [&'static str]) -> BoxedStrategy<Expr> {
     proptest::sample::select(functions).prop_flat_map(call).boxed()
 }
 
-/// `left = ANY (array)`, and other operators.
+/// Generates `left = ANY (array)`, also with other operators.
 fn any_of_array() -> BoxedStrategy<Expr> {
     let known = |function: &&'static Function| {
         let [left, right] = function.arguments else { return false };
@@ -245,7 +245,8 @@ proptest! {
     }
 }
 
-/// A part that would fail for a row is not evaluated for it where a part before it has decided.
+/// Tests that a part which would fail for a row is not evaluated if an earlier part has decided
+/// that row.
 #[test]
 fn what_is_decided_is_not_evaluated() {
     let int = |value: i32| Expr::constant(Datum::Int4(value), TypeOid::INT4, -1);
