@@ -281,6 +281,10 @@ impl VfsFile for OverlayFile {
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         let end = offset.checked_add(buf.len() as u64).ok_or(ErrorKind::FileTooLarge)?;
+        // As on a real system, nothing at all grows no file.
+        if buf.is_empty() {
+            return Ok(());
+        }
         let mut bytes = self.changed.bytes.write();
         for (number, inside, at, count) in parts(offset, buf.len()) {
             let part = &buf[at..at + count];
@@ -309,13 +313,15 @@ impl VfsFile for OverlayFile {
         bytes.len = len;
         // Growing the file again must show zeros.
         let (last, inside) = (len / CHUNK as u64, usize::try_from(len % CHUNK as u64).unwrap_or(0));
-        let gone = bytes.chunks.split_off(&last);
-        if let Some(Some(mut chunk)) =
-            gone.into_iter().next().filter(|(at, _)| *at == last).map(|(_, chunk)| chunk)
+        let cut = bytes.chunks.split_off(&last).remove(&last);
+        // A chunk of zeros stays, too: without it the bytes in front of the cut are those below.
+        if let Some(mut chunk) = cut
             && inside > 0
         {
-            chunk[inside..].fill(0);
-            bytes.chunks.insert(last, Some(chunk));
+            if let Some(chunk) = &mut chunk {
+                chunk[inside..].fill(0);
+            }
+            bytes.chunks.insert(last, chunk);
         }
         Ok(())
     }
