@@ -117,7 +117,8 @@ pub struct RwLock<T> {
     readers: Readers,
 }
 
-/// Threads that read. `try_read` refuses a thread that reads already, before it asks the scheduler.
+/// Threads that read, each once: shuttle panics when such a thread takes the lock again, loom when
+/// it gives the lock back again. `try_read` refuses such a thread before it asks the scheduler.
 /// Otherwise shuttle would refuse the thread and count it as a reader all the same.
 type Readers = parking_lot::Mutex<Vec<ThreadId>>;
 
