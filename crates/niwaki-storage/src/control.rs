@@ -108,11 +108,19 @@ impl Control {
                  version {FORMAT_VERSION}: use the program that wrote it, or load a dump"
             )));
         }
-        Ok(Self::decode_rest(bytes, cursor))
+        let Some(page_bytes) = cursor.u32() else { return Ok(None) };
+        let control = Self::decode_rest(bytes, cursor);
+        if control.is_some() && page_bytes as usize != PAGE_SIZE {
+            return Err(Error::Refused(format!(
+                "the data directory has pages of {page_bytes} bytes, this program reads and writes \
+                 pages of {PAGE_SIZE}: use the program that wrote it, or load a dump"
+            )));
+        }
+        Ok(control)
     }
 
+    /// What follows the size of a page, if the slot is sound.
     fn decode_rest(bytes: &[u8], mut cursor: Cursor<'_>) -> Option<Self> {
-        let page_bytes = cursor.u32()?;
         let mut control = Self {
             sequence: cursor.u64()?,
             system: cursor.u64()?,
@@ -144,7 +152,6 @@ impl Control {
             && flags & !(TABLE | FILLED) == 0
             && control.files.number != TABLE
             && state <= 1
-            && page_bytes as usize == PAGE_SIZE
             && control.segment_blocks > 0
             && control.redo <= control.checkpoint;
         if !sound {

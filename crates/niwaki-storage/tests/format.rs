@@ -184,11 +184,26 @@ fn control_slot() {
         ],
     );
     // A change of any byte makes the slot unsound.
-    for at in 16..bytes.len() {
+    for at in 12..bytes.len() {
         let mut harmed = bytes;
         harmed[at] ^= 1;
         assert_eq!(Control::decode(&harmed).unwrap(), None, "byte {at}");
     }
+}
+
+/// A sound directory with pages of another size was called damaged.
+#[test]
+fn a_control_slot_of_another_page_size_is_refused_by_name() {
+    let (storage, _, _) = storage_with_records();
+    let mut bytes = storage.control().encode();
+    bytes[12..16].copy_from_slice(&16384_u32.to_le_bytes());
+    for at in [92, 104] {
+        let crc = crc32c::crc32c(&bytes[..at]);
+        bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+    let refused = Control::decode(&bytes).unwrap_err();
+    assert!(matches!(refused, Error::Refused(_)), "{refused}");
+    assert!(refused.to_string().contains("has pages of 16384 bytes"), "{refused}");
 }
 
 #[test]
