@@ -21,6 +21,10 @@ pub struct BackgroundTask {
     pub last_error: String,
     /// The last attempt failed.
     pub is_failing: bool,
+    /// How often it had failed when it worked last.
+    failures_before: u64,
+    /// How often it had failed when a failure was told last.
+    failures_told: u64,
 }
 
 type Tell = dyn Fn(&str) + Send + Sync;
@@ -75,7 +79,8 @@ impl Failures {
         let mut tasks = self.tasks.lock();
         let Some(task) = tasks.get_mut(name).filter(|task| task.is_failing) else { return };
         task.is_failing = false;
-        let failures = task.failures;
+        let failures = task.failures - task.failures_before;
+        task.failures_before = task.failures;
         drop(tasks);
         self.tell(&format!("{name} works again after {failures} failures"));
     }
@@ -88,7 +93,10 @@ impl Failures {
         let line = format!("{name} failed, and is tried again: {error}");
         task.is_failing = true;
         task.last_error = error;
-        let is_told = is_new || task.failures.is_multiple_of(TOLD_AGAIN);
+        let is_told = is_new || task.failures - task.failures_told >= TOLD_AGAIN;
+        if is_told {
+            task.failures_told = task.failures;
+        }
         drop(tasks);
         if is_told {
             self.tell(&line);
@@ -134,5 +142,32 @@ mod tests {
         assert_eq!(failures.len(), 2);
         assert_eq!((failures[0].1.failures, failures[0].1.is_failing), (2, false));
         assert_eq!((failures[1].1.failures, failures[1].1.is_failing), (1, true));
+    }
+
+    /// The thousandth failure since the start was told, though it was the second of its kind. Who
+    /// worked again was said to have failed as often as since the start.
+    #[test]
+    fn each_failure_is_told_again_after_its_own_repetitions() {
+        let (storage, _) = Storage::open(Env::memory(), StorageOptions::tiny(), vec![]).unwrap();
+        let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let lines = Arc::clone(&told);
+        storage.when_background_fails(move |line| lines.lock().unwrap().push(line.to_owned()));
+        let fail = |error: &str, times: u64| {
+            for _ in 0..times {
+                assert_eq!(storage.attempt("a checkpoint", || Err::<(), _>(error)), None);
+            }
+            told.lock().unwrap().len()
+        };
+        assert_eq!(fail("no room", TOLD_AGAIN - 3), 1);
+        assert_eq!(storage.attempt("a checkpoint", || Ok::<_, String>(7)), Some(7));
+        assert_eq!(fail("no room", 1), 3, "it begins anew");
+        assert_eq!(fail("no folder", 1), 4, "another failure begins");
+        assert_eq!(fail("no folder", TOLD_AGAIN - 1), 4);
+        assert_eq!(fail("no folder", 1), 5);
+        assert_eq!(fail("no folder", TOLD_AGAIN), 6);
+        assert_eq!(storage.attempt("a checkpoint", || Ok::<_, String>(7)), Some(7));
+        let last = told.lock().unwrap().last().cloned();
+        let count = 2 * TOLD_AGAIN + 2;
+        assert_eq!(last, Some(format!("a checkpoint works again after {count} failures")));
     }
 }
