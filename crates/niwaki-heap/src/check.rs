@@ -106,9 +106,10 @@ impl Heap<'_> {
         Ok(())
     }
 
-    /// Checks that a page has no version left that `horizon` allowed to be removed, and no stub
-    /// without followers (G2). The check applies after a vacuum by `horizon` or a later one: an old
-    /// snapshot keeps the versions that it sees, and nothing else. No other session may have worked
+    /// Checks that a page has no version left that `horizon` allowed to be removed or whose inserter
+    /// aborted, and no stub without followers (G2). The check applies after a vacuum by `horizon` or
+    /// a later one: an old snapshot keeps the versions that it sees, and nothing else. In a heap of
+    /// chunks, that vacuum left no index entry to the gardener. No other session may have worked
     /// since the horizon was taken. Otherwise, commits may have become older than every snapshot
     /// since then, and such commits have no number of their own any more.
     ///
@@ -129,7 +130,15 @@ impl Heap<'_> {
         let mut checker = Checker { block, page: &page, heap: *self, report };
         for (offset, tuple) in checker.tuples() {
             let (xmin, xmax) = (page::xmin(base, tuple), page::xmax(base, tuple));
-            let XidStatus::Committed(begin) = self.txns.status(xmin) else { continue };
+            let begin = match self.txns.status(xmin) {
+                XidStatus::Committed(begin) => begin,
+                XidStatus::InProgress => continue,
+                XidStatus::Aborted => {
+                    let detail = format!("{xmin} inserted this version, and aborted");
+                    checker.fault(Some(offset), "G2", detail);
+                    continue;
+                }
+            };
             if tuple.has(flags::STUB) {
                 if begin <= horizon.oldest_following() {
                     let detail = format!("a stub of {begin:?}, which nobody follows");
