@@ -51,7 +51,8 @@ impl Index {
         let mut deletion = Deletion { oracle, read_ins: 1 };
         // Ends: heap blocks are read in once.
         loop {
-            let mut leaf = self.pin(read.block)?.into_write();
+            let Some(pin) = self.pin_if_resident(read.block) else { return Ok(0) };
+            let mut leaf = pin.into_write();
             // With another version, the block may even be a deleted or an inner page.
             if LeafVersion(leaf.version()) != read.version || leaf.is_rightmost() {
                 return Ok(0);

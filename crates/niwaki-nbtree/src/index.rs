@@ -165,6 +165,12 @@ impl Index {
         Ok(self.storage.pool().pin(self.page_id(block))?)
     }
 
+    /// Pins a page if it is in the pool, for callers that use the page only unchanged. A page that
+    /// is read in again has another version (rule 9b.13).
+    pub(crate) fn pin_if_resident(&self, block: BlockNumber) -> Option<Pin<'_>> {
+        self.storage.pool().pin_if_resident(self.page_id(block))
+    }
+
     /// Latches a page for reading, and checks that it is an index page of this level. The page
     /// cannot be deleted meanwhile: the caller has its left sibling latched.
     #[inline]

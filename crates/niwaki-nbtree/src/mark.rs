@@ -4,7 +4,6 @@ use niwaki_env::seeded_bug;
 
 use crate::batch::{EntryPlace, LeafBatch, LeafRead, LeafVersion};
 use crate::change;
-use crate::error::Result;
 use crate::index::Index;
 use crate::page::IndexPage;
 use crate::stats::count;
@@ -22,11 +21,8 @@ pub struct Marked {
 
 impl Index {
     /// Marks entries of a batch LP_DEAD, given by position, as [`Index::mark_dead_places`] does.
-    ///
-    /// # Errors
-    /// Storage's.
-    pub fn mark_dead(&self, batch: &LeafBatch, positions: &[usize]) -> Result<Marked> {
-        let Some(leaf) = batch.leaf() else { return Ok(Marked::default()) };
+    pub fn mark_dead(&self, batch: &LeafBatch, positions: &[usize]) -> Marked {
+        let Some(leaf) = batch.leaf() else { return Marked::default() };
         let mut places: Vec<EntryPlace> =
             positions.iter().filter_map(|&position| batch.place(position)).collect();
         self.mark_dead_places(leaf, &mut places)
@@ -39,18 +35,17 @@ impl Index {
     /// flushed. The entries of a posting list share one mark, so they are marked only if all of
     /// them are given. Sorts `places`.
     ///
-    /// # Errors
-    /// Storage's.
-    pub fn mark_dead_places(&self, read: LeafRead, places: &mut [EntryPlace]) -> Result<Marked> {
+    /// Never reads a page in, so cannot fail: a leaf that has left the pool counts as changed.
+    pub fn mark_dead_places(&self, read: LeafRead, places: &mut [EntryPlace]) -> Marked {
         let mut marked = Marked::default();
         if places.is_empty() {
-            return Ok(marked);
+            return marked;
         }
-        let pin = self.pin(read.block)?;
-        let Some(mut leaf) = pin.try_write() else { return Ok(marked) };
+        let Some(pin) = self.pin_if_resident(read.block) else { return marked };
+        let Some(mut leaf) = pin.try_write() else { return marked };
         let unchanged = LeafVersion(leaf.version()) == read.version;
         if !unchanged && !seeded_bug!("kill-unchanged") {
-            return Ok(marked);
+            return marked;
         }
         places.sort_unstable();
         for item in places.chunk_by(|a, b| a.offset == b.offset) {
@@ -69,6 +64,6 @@ impl Index {
             && (leaf.first_entry()..=leaf.item_count()).all(|item| change::is_dead(&leaf, item));
         leaf.mark_hint();
         count(&self.counters.marked_dead, marked.entries as u64);
-        Ok(marked)
+        marked
     }
 }

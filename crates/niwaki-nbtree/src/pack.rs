@@ -295,7 +295,7 @@ impl Index {
     }
 
     fn is_resident(&self, block: BlockNumber) -> bool {
-        self.storage.pool().pin_if_resident(self.page_id(block)).is_some()
+        self.pin_if_resident(block).is_some()
     }
 
     /// Lets a leaf give its right sibling all its entries, or as many as that has room for. Returns

@@ -23,7 +23,7 @@ impl Table {
         places: &mut [EntryPlace],
     ) -> Result<()> {
         let handle = &self.indexes[index].handle;
-        if !handle.mark_dead_places(leaf, places)?.whole_leaf {
+        if !handle.mark_dead_places(leaf, places).whole_leaf {
             return Ok(());
         }
         match handle.empty_dead_leaf(leaf, &DeadEntries::new(self, index)) {

@@ -482,7 +482,7 @@ fn mark_and_empty(index: &Index, direction: Direction) {
         let positions: Vec<usize> = (0..scan.batch().len())
             .filter(|&at| scan.batch().get(at).is_some_and(|entry| dead(entry.tid)))
             .collect();
-        if index.mark_dead(scan.batch(), &positions).unwrap().whole_leaf {
+        if index.mark_dead(scan.batch(), &positions).whole_leaf {
             let leaf = scan.batch().leaf().unwrap();
             index.empty_dead_leaf(leaf, &table).unwrap();
         }
@@ -702,7 +702,7 @@ fn restored_entry(_: u64) {
         })
         .unwrap();
     if found && !restored {
-        index.mark_dead(scan.batch(), &[0]).unwrap();
+        index.mark_dead(scan.batch(), &[0]);
     }
     restorer.join().unwrap();
     scan.start(&index, &KeyRange::equal(b"k"), Direction::Forward);

@@ -151,7 +151,7 @@ fn marks_among_merges(seed: u64) {
         read.push((scan.batch().leaf().unwrap(), dead));
     }
     for (leaf, mut dead) in read {
-        index.mark_dead_places(leaf, &mut dead).unwrap();
+        index.mark_dead_places(leaf, &mut dead);
     }
     deleter.join().unwrap();
     scan_and_verify(&index, &keys, Direction::Forward);

@@ -172,7 +172,7 @@ fn marks_among_shifts(seed: u64) {
         read.push((scan.batch().leaf().unwrap(), dead));
     }
     for (leaf, mut dead) in read {
-        index.mark_dead_places(leaf, &mut dead).unwrap();
+        index.mark_dead_places(leaf, &mut dead);
     }
     inserter.join().unwrap();
     scan_and_verify(&index, &keys, Direction::Forward);

@@ -338,7 +338,7 @@ fn die(index: &Index, model: &mut Model, range: &KeyRange<'_>, kept: u32) {
     scan.start(index, range, Direction::Forward);
     while scan.next(index).unwrap() {
         let all: Vec<usize> = (0..scan.batch().len()).collect();
-        let marked = index.mark_dead(scan.batch(), &all).unwrap();
+        let marked = index.mark_dead(scan.batch(), &all);
         assert!(marked.entries <= all.len(), "lists at the range's ends are marked only whole");
         if marked.whole_leaf {
             let before = oracle.allowed.borrow().len();
@@ -379,7 +379,7 @@ fn mark_and_restore(index: &Index, model: &mut Model, key: &[u8]) {
     let chosen: Vec<usize> = (0..scan.batch().len()).step_by(step).collect();
     let entries: Vec<(Vec<u8>, Tid)> =
         scan.batch().iter().map(|entry| (entry.key.to_vec(), entry.tid)).collect();
-    let marked = index.mark_dead(scan.batch(), &chosen).unwrap().entries;
+    let marked = index.mark_dead(scan.batch(), &chosen).entries;
     let visible = scan_all(index, &KeyRange::equal(key), Direction::Forward);
     let is_visible =
         |entry: &(Vec<u8>, Tid)| visible.iter().any(|v| (&v.0, &v.1) == (&entry.0, &entry.1));
@@ -400,7 +400,7 @@ fn mark_and_restore(index: &Index, model: &mut Model, key: &[u8]) {
         scan_all(index, &KeyRange::equal(key), Direction::Forward).len(),
         visible.len() + gone
     );
-    let again = index.mark_dead(scan.batch(), &chosen).unwrap();
+    let again = index.mark_dead(scan.batch(), &chosen);
     assert_eq!(again, Marked::default(), "the leaf's version moved");
 }
 

@@ -73,7 +73,7 @@ fn work(index: &Index, seed: u64, steps: u64, log: &mut dyn FnMut(&Index)) {
                 // Marks an entry and brings it back: CLEAR_DEAD.
                 scan.start(index, &KeyRange::equal(&key), Direction::Forward);
                 if scan.next(index).unwrap() {
-                    index.mark_dead(scan.batch(), &[0]).unwrap();
+                    index.mark_dead(scan.batch(), &[0]);
                     let tid = scan.batch().get(0).unwrap().tid;
                     insert(index, &key, tid);
                 }

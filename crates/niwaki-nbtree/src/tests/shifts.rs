@@ -220,7 +220,7 @@ fn marks_go_along() {
     let mut scan = Scan::default();
     scan.start(&index, &KeyRange::equal(&[40]), Direction::Forward);
     assert!(scan.next(&index).unwrap());
-    assert_eq!(index.mark_dead(scan.batch(), &[0]).unwrap().entries, 1);
+    assert_eq!(index.mark_dead(scan.batch(), &[0]).entries, 1);
     let leaf = scan.batch().leaf().unwrap();
     let place = scan.batch().place(0).unwrap();
     insert(&index, &[25], TID);
@@ -231,7 +231,7 @@ fn marks_go_along() {
     scan.start(&index, &KeyRange::equal(&[40]), Direction::Forward);
     assert!(!scan.next(&index).unwrap(), "still marked");
     // Entries read before the shift cannot be marked any more, on either page.
-    assert_eq!(index.mark_dead_places(leaf, &mut [place]).unwrap().entries, 0);
+    assert_eq!(index.mark_dead_places(leaf, &mut [place]).entries, 0);
 }
 
 /// Deletion comes first; where it finds nothing, room on the right keeps a version from splitting

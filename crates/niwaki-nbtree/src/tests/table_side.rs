@@ -142,7 +142,7 @@ pub(super) fn mark(index: &Index, keys: &[u16]) {
                 keys.iter().any(|key| key.to_be_bytes() == scan.batch().get(at).unwrap().key)
             })
             .collect();
-        index.mark_dead(scan.batch(), &positions).unwrap();
+        index.mark_dead(scan.batch(), &positions);
     }
 }
 
