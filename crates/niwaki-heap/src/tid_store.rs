@@ -108,11 +108,6 @@ impl TidStore {
         self.count == 0
     }
 
-    /// Returns the number of blocks with a TID.
-    pub fn block_count(&self) -> usize {
-        self.blocks.len()
-    }
-
     /// Returns the bytes of memory that the set takes.
     pub fn memory_bytes(&self) -> usize {
         self.blocks.capacity() * size_of::<Place>() + self.bytes.capacity()
@@ -186,7 +181,7 @@ mod tests {
                 .collect();
             prop_assert_eq!(store.iter().collect::<Vec<_>>(), expected.clone());
             prop_assert_eq!(store.len(), expected.len() as u64);
-            prop_assert_eq!(store.block_count(), blocks.len());
+            prop_assert_eq!(store.blocks.len(), blocks.len());
             prop_assert_eq!(store.is_empty(), expected.is_empty());
             for tid in expected {
                 prop_assert!(store.contains(tid));

@@ -18,9 +18,23 @@ pub struct VacuumRoots {
     pub dead: TidStore,
     /// Roots that are `mixed` and have versions: entries go whose key no version of the root has.
     pub mixed: TidStore,
+    /// Blocks with a root of either kind.
+    block_count: u64,
 }
 
 impl VacuumRoots {
+    /// Adds the roots of a block behind all blocks added before.
+    fn add(&mut self, block: u32, dead: &[u16], mixed: &[u16]) {
+        self.dead.add(block, dead);
+        self.mixed.add(block, mixed);
+        self.block_count += u64::from(!dead.is_empty() || !mixed.is_empty());
+    }
+
+    /// Returns the number of blocks with a root of either kind.
+    pub fn block_count(&self) -> u64 {
+        self.block_count
+    }
+
     /// Returns the number of roots.
     pub fn len(&self) -> u64 {
         self.dead.len() + self.mixed.len()
@@ -86,8 +100,7 @@ impl Heap<'_> {
             }
         }
         self.note_room(&page);
-        roots.dead.add(block, &dead);
-        roots.mixed.add(block, &mixed);
+        roots.add(block, &dead, &mixed);
         Ok(found)
     }
 

@@ -285,7 +285,7 @@ impl Pass<'_> {
     /// Returns true when the indexes are not worth a visit, because few pages have roots. `more`
     /// pages with roots are added to the count.
     fn bypasses(&self, more: u64) -> Result<bool> {
-        let pages = (self.roots.dead.block_count() + self.roots.mixed.block_count()) as u64 + more;
+        let pages = self.roots.block_count() + more;
         let few = pages * 100 < u64::from(self.table.blocks()?) * BYPASS_PERCENT;
         let indexed = !self.table.definition().indexes.is_empty();
         let small = self.roots.memory_bytes() < BYPASS_BYTES_MAX;
