@@ -124,7 +124,7 @@ impl Table {
         let end = self.blocks()?;
         options.progress.expect_blocks(end);
         let workers = if end < PARALLEL_BLOCKS_MIN { 1 } else { options.workers.max(1) };
-        let space = SortSpace::new(self.engine.sort_space(), options.memory_bytes / workers);
+        let (files, share) = (self.engine.sort_space(), options.memory_bytes / workers);
         let own: Arc<[Xid]> = tx.own_xids().into();
         // Taken before the horizon: what the snapshot sees exists until all is read.
         let snapshot = options.beside_writers.then(|| tx.snapshot()).transpose()?;
@@ -134,7 +134,7 @@ impl Table {
         let next = Arc::new(AtomicU32::new(0));
         let stop = Arc::new(AtomicBool::new(false));
         let xid = tx.write_xid()?;
-        let worker = || Worker {
+        let worker = |memory_bytes| Worker {
             table: Arc::clone(self),
             index,
             own: Arc::clone(&own),
@@ -146,17 +146,19 @@ impl Table {
             stop: Arc::clone(&stop),
             progress: Arc::clone(&options.progress),
             read_ahead: options.read_ahead,
-            sorter: Sorter::new(space.clone()),
+            sorter: Sorter::new(SortSpace::new(files.clone(), memory_bytes)),
         };
         let mut helpers = Vec::new();
         for _ in 1..workers {
-            let helper = worker();
+            let helper = worker(share);
             // If no thread can be started, the other workers read everything.
             let body = move || (helper.run(|| Ok(())), memory::leave());
             helpers.extend(memory::apart(|| thread::spawn_named("index build", body)));
         }
         let interrupts = || Ok(tx.session().check_interrupts().map_err(niwaki_txn::Error::from)?);
-        let mut results = vec![worker().run(interrupts)];
+        // The session takes the shares of the threads that did not start, too.
+        let rest = options.memory_bytes - helpers.len() * share;
+        let mut results = vec![worker(rest).run(interrupts)];
         for helper in helpers {
             match memory::apart(|| helper.join()) {
                 Ok((result, left)) => {
