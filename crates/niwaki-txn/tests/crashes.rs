@@ -14,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use niwaki_env::sync::bursts::Bursts;
 use niwaki_env::sync::{Mutex, thread};
 use niwaki_env::vfs::{CrashOptions, FaultyVfs, Vfs};
 use niwaki_env::{Env, bugs};
@@ -277,6 +278,50 @@ fn a_spilled_segment_that_is_opened_again_is_found() {
 #[test]
 fn states_that_are_logged_beside_shrinking_are_found() {
     assert!(!run_in_turns(Some("states_beside_shrinking"), schedules(3000)));
+}
+
+fn commit_one(manager: &Arc<TransactionManager>) -> Xid {
+    let session = manager.register_session().expect("room");
+    let transaction = manager.begin(&session, BeginOptions::default()).expect("begins");
+    let xid = transaction.write_xid().expect("an id");
+    transaction.commit(Durability::Flush).expect("room on disk");
+    xid
+}
+
+/// Asks again and again for the oldest transaction that a snapshot does not see. Meanwhile its
+/// segment moves from memory into the spill file, and from there to its status page.
+fn ask_beside_moves() {
+    let (_storage, manager) = open(Arc::new(FaultyVfs::new()));
+    let session = manager.register_session().expect("room");
+    let reader = manager.begin(&session, BeginOptions::default()).expect("begins");
+    let snapshot = reader.snapshot().expect("a slot");
+    let first = commit_one(&manager);
+    let ask = || {
+        let oldest = manager.oldest_unseen(snapshot.csn());
+        assert!(oldest <= first, "the snapshot does not see {first}, which is before {oldest}");
+    };
+    let mover = {
+        let manager = Arc::clone(&manager);
+        thread::spawn(move || {
+            // A running transaction keeps the first segment from being shrunk.
+            let session = manager.register_session().expect("room");
+            let running = manager.begin(&session, BeginOptions::default()).expect("begins");
+            running.write_xid().expect("an id");
+            (0..12).for_each(|_| _ = commit_one(&manager));
+            running.abort();
+            (0..12).for_each(|_| _ = commit_one(&manager));
+        })
+    };
+    (0..40).for_each(|_| ask());
+    mover.join().expect("it ends");
+    ask();
+}
+
+/// A segment that moved between two looks was found in neither place.
+#[test]
+fn the_oldest_unseen_transaction_is_found_wherever_its_segment_goes() {
+    let scheduler = Bursts::new(SEED, schedules(1000), 0..9);
+    assert!(run_body(None, scheduler, ask_beside_moves));
 }
 
 /// Drops files, one in each transaction, beside checkpoints. A process that is killed after a

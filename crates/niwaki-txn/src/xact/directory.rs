@@ -130,10 +130,13 @@ impl XactStates {
         self.allocator.lock().live.keys().copied().collect()
     }
 
-    /// Returns the numbers of the segments that are not shrunk.
+    /// Returns the numbers of the segments that are not shrunk. A segment that is spilled meanwhile
+    /// may be there twice.
     pub(crate) fn unshrunk(&self) -> Vec<u64> {
-        let spilled = self.spilled.all().into_iter().map(|(segment, _)| segment);
-        spilled.chain(self.live()).collect()
+        // Segments move in this order: none is missed.
+        let mut segments = self.live();
+        segments.extend(self.spilled.all().into_iter().map(|(segment, _)| segment));
+        segments
     }
 
     /// Returns the bytes of memory that frames and spilled segments take.

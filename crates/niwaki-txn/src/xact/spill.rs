@@ -406,14 +406,15 @@ impl XactStates {
         open.store(state, Ordering::Release);
     }
 
-    /// Returns a summary of a segment that is not shrunk.
+    /// Returns a summary of a segment that is not shrunk, and an empty one for a shrunk segment. If
+    /// the segment moves meanwhile, ended transactions may count as running.
     pub(crate) fn summarize(&self, number: u64) -> Summary {
-        if let Some(spilled) = self.spilled.find(number) {
-            return spilled.summary();
-        }
         let mut summary = Summary::default();
-        for state in self.segment(number).unwrap_or_default() {
-            summary.add(state.load(Ordering::Acquire));
+        // The segment moves in this order: it is not missed.
+        if let Some(states) = self.segment(number) {
+            states.iter().for_each(|state| summary.add(state.load(Ordering::Acquire)));
+        } else if let Some(spilled) = self.spilled.find(number) {
+            summary = spilled.summary();
         }
         summary
     }

@@ -14,31 +14,36 @@ impl TransactionManager {
     /// the segment's first transaction stands for all.
     pub fn oldest_unseen(&self, snapshot: Csn) -> Xid {
         let next = self.next_xid();
-        let shrunk = self.shrunk.first_unseen(snapshot);
+        // In the order in which segments move: of one that is shrunk meanwhile nothing may be found
+        // here any more, but it is among those that are shrunk.
         let mut segments = self.states.unshrunk();
-        segments.extend(shrunk);
         segments.sort_unstable();
-        for segment in segments {
-            let first = (segment * XIDS_PER_SEGMENT).max(Xid::FIRST_NORMAL.0);
-            if shrunk == Some(segment) {
-                return Xid(first);
-            }
-            for xid in first..next.0.min((segment + 1) * XIDS_PER_SEGMENT) {
-                match self.states.get(Xid(xid)) {
-                    Some(state) if state == RUNNING || state > snapshot.0 => return Xid(xid),
-                    Some(_) => {}
-                    None => {
-                        let summary = self.states.summarize(segment);
-                        if summary.running || summary.last() > Some(snapshot) {
-                            return Xid(first);
-                        }
-                        break;
-                    }
+        let unshrunk = segments.into_iter().find_map(|it| self.unseen_of(it, snapshot, next));
+        let shrunk = self.shrunk.first_unseen(snapshot).map(first_of);
+        unshrunk.into_iter().chain(shrunk).fold(next, Xid::min)
+    }
+
+    /// As [`TransactionManager::oldest_unseen`], of one segment that is not shrunk.
+    fn unseen_of(&self, segment: u64, snapshot: Csn, next: Xid) -> Option<Xid> {
+        let first = first_of(segment);
+        for xid in first.0..next.0.min((segment + 1) * XIDS_PER_SEGMENT) {
+            match self.states.get(Xid(xid)) {
+                Some(state) if state == RUNNING || state > snapshot.0 => return Some(Xid(xid)),
+                Some(_) => {}
+                None => {
+                    let summary = self.states.summarize(segment);
+                    let is_unseen = summary.running || summary.last() > Some(snapshot);
+                    return is_unseen.then_some(first);
                 }
             }
         }
-        next
+        None
     }
+}
+
+/// The first transaction of a segment.
+fn first_of(segment: u64) -> Xid {
+    Xid(segment * XIDS_PER_SEGMENT).max(Xid::FIRST_NORMAL)
 }
 
 #[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
