@@ -1,7 +1,7 @@
-//! What all targets share.
+//! Shared parts of all fuzz targets: their list, and a function that runs one.
 #![forbid(unsafe_code)]
 
-/// Name of a decoder, valid inputs to begin with, and what calls it.
+/// Name of a decoder, valid inputs to begin with, and the function that calls the decoder.
 pub type Target = (&'static str, fn() -> Vec<Vec<u8>>, fn(&[u8]));
 
 /// Runs one of a crate's targets.
@@ -10,7 +10,7 @@ pub fn run(targets: &[Target], name: &str, bytes: &[u8]) {
     run(bytes);
 }
 
-/// The targets of all crates.
+/// Returns the targets of all crates.
 pub fn all() -> impl Iterator<Item = &'static Target> {
     [
         niwaki_catalog::hostile::TARGETS,

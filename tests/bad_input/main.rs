@@ -1,5 +1,6 @@
-//! Malformed messages, absurd statements, violated constraints: the right error for the one
-//! session, and nothing lost for anybody.
+//! Malformed messages, absurd statements and violated constraints.
+//!
+//! The one session gets the right error, and no other session loses anything.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -12,7 +13,7 @@ fn server(name: &str) -> (TempDir, Server) {
     (dir, server)
 }
 
-/// A connection past start-up, with everything up to ReadyForQuery read.
+/// Returns a connection past start-up, with everything up to ReadyForQuery read.
 fn established(server: &Server) -> TcpStream {
     let mut socket = server.socket();
     let mut packet = 196_608u32.to_be_bytes().to_vec();
@@ -37,7 +38,7 @@ fn message(socket: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
     Some((head[0], body))
 }
 
-/// The SQLSTATE of the next error; `None` when the connection ends without one.
+/// Returns the SQLSTATE of the next error; `None` when the connection ends without one.
 fn sqlstate(socket: &mut TcpStream) -> Option<String> {
     loop {
         let (kind, body) = message(socket)?;
@@ -61,7 +62,7 @@ fn malformed_messages_cost_only_their_session() {
     let mut witness = server.client();
     witness.batch_execute("create table t (a int)").unwrap();
     witness.batch_execute("begin; insert into t values (1)").unwrap();
-    // Whether there is a statement is looked at first.
+    // The server first checks whether the statement exists.
     let bind = |body| [framed(b'P', b"\0select $1::int4\0\0\0"), framed(b'B', body)].concat();
     let cases: &[(&str, Vec<u8>, &str)] = &[
         ("a length of one gigabyte", vec![b'Q', 0x40, 0, 0, 0], "54000"),
@@ -80,7 +81,7 @@ fn malformed_messages_cost_only_their_session() {
         socket.write_all(bytes).unwrap();
         assert_eq!(sqlstate(&mut socket).as_deref(), Some(*expected), "{what}");
     }
-    // A message of which only half ever comes; and garbage instead of a start-up packet.
+    // A message that ends in the middle, and garbage instead of a start-up packet.
     let mut socket = established(&server);
     socket.write_all(&framed(b'Q', b"select 1\0")[..7]).unwrap();
     socket.shutdown(Shutdown::Write).unwrap();
@@ -99,7 +100,7 @@ fn malformed_messages_cost_only_their_session() {
     assert!(!server.stderr().contains("panicked"), "a panic");
 }
 
-/// A message that is wrong inside ends alone: the next one is where its length says.
+/// A message that is wrong inside ends alone: the next message is where its length says.
 #[test]
 fn a_session_goes_on_behind_a_message_that_is_wrong_inside() {
     let (_dir, server) = server("goes-on");
@@ -117,7 +118,7 @@ fn a_session_goes_on_behind_a_message_that_is_wrong_inside() {
     assert_eq!(String::from_utf8_lossy(&kinds), "EZEZTDCZ");
 }
 
-/// After an error all is skipped up to Sync; then the session answers again.
+/// After an error the server skips all messages up to Sync; then the session answers again.
 #[test]
 fn errors_in_the_extended_protocol_skip_to_sync() {
     let (_dir, server) = server("skip");
@@ -202,7 +203,8 @@ fn statements_that_fail_say_why() {
 fn what_is_too_large_is_refused_by_size() {
     let (_dir, server) = server("large");
     let mut client = server.client();
-    // A large value is no reason to refuse; a thousand values that cannot all leave their row are.
+    // A large value is no reason to refuse. A thousand values that cannot all go out of line are
+    // refused.
     let columns: Vec<String> = (1..=1000).map(|column| format!("c{column} text")).collect();
     client
         .batch_execute(&format!(
@@ -231,7 +233,7 @@ fn what_is_too_large_is_refused_by_size() {
 struct SmallDisk(std::path::PathBuf);
 
 impl SmallDisk {
-    /// `None` where mounting is not allowed.
+    /// Mounts a file system of this size; `None` where mounting is not allowed.
     fn mount(path: &std::path::Path, size: &str) -> Option<Self> {
         std::fs::create_dir_all(path).unwrap();
         let mounted = std::process::Command::new("mount")
@@ -249,8 +251,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A full disk fails statements, not the server; what was acknowledged stays; with room again, work
-/// goes on.
+/// A full disk fails statements, not the server. Acknowledged changes stay, and with room again,
+/// work goes on.
 #[test]
 fn a_full_disk_fails_the_statement_and_loses_nothing() {
     let dir = TempDir::new("full");
@@ -319,7 +321,7 @@ fn three_thousand_tables_need_few_descriptors() {
         paths.filter(|path| path.starts_with(data.join("base"))).count()
     };
     let mut client = server.client();
-    // Many in a transaction: what is counted are files, not commits.
+    // Many tables in a transaction: the test counts files, not commits.
     for batch in 0..TABLES / 500 {
         let tables: String = (batch * 500..(batch + 1) * 500)
             .map(|n| format!("create table t{n} (a int); insert into t{n} values ({n});"))
@@ -343,7 +345,7 @@ fn three_thousand_tables_need_few_descriptors() {
     check(&data);
 }
 
-/// SIGHUP ended the server, as nothing handled it: PostgreSQL goes on.
+/// SIGHUP ended the server, because it was not handled. PostgreSQL goes on.
 #[test]
 fn sighup_ends_nothing() {
     let (_dir, mut server) = server("hangup");

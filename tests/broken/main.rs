@@ -1,5 +1,6 @@
-//! Damage made on purpose in a database that SQL has filled: the whole check, as `niwaki check` runs
-//! it, names the invariant.
+//! Damage made on purpose in a database that SQL has filled.
+//!
+//! The whole check, as `niwaki check` runs it, names the invariant.
 
 use std::sync::Arc;
 
@@ -94,10 +95,10 @@ fn enter(table: &Table, value: i32, tid: Tid) {
 fn each_damage_is_named() {
     assert_eq!(named(None), [""; 0], "sound before");
     let damages: [(&str, Damage); 8] = [
-        // The root that it says it has.
+        // The chain root that the tuple names.
         ("H1", |table| edit_header(table, HEAP_ONLY.offset.0, 18, 9)),
         ("H2", |table| enter(table, 10, HEAP_ONLY)),
-        // Its inserter, who is not the one that ended the version before it.
+        // Its inserter, which is then not the transaction that ended the version before it.
         ("H3", |table| edit_header(table, HEAP_ONLY.offset.0, 0, 1)),
         ("X1", |table| {
             let mut decide = || Ok((EntryDecision::Delete, None));
@@ -105,7 +106,7 @@ fn each_damage_is_named() {
             let key = key(table, V, 20);
             assert!(table.index(V).delete_entry(&key, tid, Xid(3), &mut decide).unwrap());
         }),
-        // The only leaf, behind the metapage: its second entry is written over its third.
+        // The only leaf, behind the metapage: its second entry is overwritten with its third.
         ("X2", |table| {
             edit(table, table.index(V).file(), 1, |page| {
                 let second = page.item(OffsetNumber(2)).unwrap().to_vec();

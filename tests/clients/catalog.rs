@@ -1,7 +1,10 @@
-//! What clients ask of the catalog, with PostgreSQL 15's answers: statements that drivers, ORMs and tools send, and the
-//! commands of psql that describe objects.
+//! Catalog queries of clients, with PostgreSQL 15's answers.
 //!
-//! `cargo test -p niwaki-tests --test clients -- --ignored record_catalog` records the answers again.
+//! The queries are statements that drivers, ORMs and tools send, and the commands of psql that
+//! describe objects.
+//!
+//! `cargo test -p niwaki-tests --test clients -- --ignored record_catalog` records the answers
+//! again.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -17,10 +20,11 @@ use crate::wire;
 
 /// The objects that all questions are about.
 const OBJECTS: &str = include_str!("catalog_objects.sql");
-/// Blocks: `== client`, the statement, a line of dashes, the answer. Behind the dashes stands what is compared: everything,
-/// `columns` only, or nothing (`not yet`) where Niwaki refuses the statement. `{name}` is the number of an object.
+/// Blocks: `== client`, the statement, a line of dashes, the answer. Behind the dashes stands the
+/// part that is compared. That is everything, `columns` only, or nothing (`not yet`) where Niwaki
+/// refuses the statement. `{name}` is the number of an object.
 const STATEMENTS: &str = include_str!("catalog_statements.txt");
-/// Blocks: `== command`, and what psql prints.
+/// Blocks: `== command`, and the output of psql.
 const COMMANDS: &str = include_str!("catalog_commands.txt");
 
 /// A statement with its answer.
@@ -57,7 +61,7 @@ impl Numbers {
         Self(numbers)
     }
 
-    /// `{name}` as the number of that object.
+    /// Replaces each `{name}` by the number of that object.
     fn filled_in(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (name, number) in &self.0 {
@@ -66,7 +70,7 @@ impl Numbers {
         text
     }
 
-    /// Values that are numbers of objects as `{name}`.
+    /// Replaces numbers of objects by `{name}`.
     fn taken_out(&self, line: &str) -> String {
         let Some(row) = line.strip_prefix("D ") else { return line.to_owned() };
         let name = |value: &str| {
@@ -103,7 +107,7 @@ impl Connection {
         panic!("the server has closed the connection");
     }
 
-    /// Asks as a simple query; what has parameters is described only.
+    /// Asks as a simple query; a statement with parameters is described only.
     fn ask(&mut self, statement: &str) -> Vec<String> {
         if statement.contains("$1") {
             let parse = [wire::cstring(""), wire::cstring(statement), vec![0, 0]].concat();
@@ -117,13 +121,14 @@ impl Connection {
     }
 }
 
-/// The answer to a question, with names for numbers; rows in no order where none is asked for.
+/// Returns the answer to a question, with names for numbers; rows are sorted where the question
+/// asks for no order.
 fn answer(connection: &mut Connection, numbers: &Numbers, question: &Question<'_>) -> String {
     let mut lines = connection.ask(&numbers.filled_in(question.statement));
     for line in &mut lines {
         *line = numbers.taken_out(line);
     }
-    // Whether the columns are told before a failure is another matter.
+    // The comparison leaves open whether the columns come before a failure.
     if lines.iter().any(|line| line.starts_with("E ")) {
         lines.retain(|line| line.starts_with("E "));
     }
@@ -136,7 +141,8 @@ fn answer(connection: &mut Connection, numbers: &Numbers, question: &Question<'_
     lines.join("\n")
 }
 
-/// Whether the statement says the order of its rows: at its end, behind all nested queries.
+/// Decides whether the statement gives the order of its rows: at its end, behind all nested
+/// queries.
 fn is_ordered(statement: &str) -> bool {
     let end = statement.rsplit(')').next().unwrap_or(statement);
     end.to_ascii_lowercase().contains("order by")
@@ -181,7 +187,7 @@ fn statements_of_clients_are_answered_as_by_postgresql() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// What psql prints for one command.
+/// Returns the output of psql for one command.
 fn printed(psql: &mut Command, command: &str) -> String {
     let mut child = psql
         .arg("-X")

@@ -28,7 +28,8 @@ fn number(client: &mut postgres::Client, sql: &str) -> i64 {
     client.query_one(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}")).get(0)
 }
 
-/// The four sums that every TPC-B-like run must leave equal (history holds every delta).
+/// Requires that the four sums are equal, as after every TPC-B-like run (history holds every
+/// delta).
 fn balances_agree(client: &mut postgres::Client, only_tpcb: bool) {
     let accounts = number(client, "select sum(abalance)::int8 from pgbench_accounts");
     let tellers = number(client, "select sum(tbalance)::int8 from pgbench_tellers");
@@ -103,7 +104,7 @@ fn scripts_with_variables_pipelines_and_gset_run() {
     }
 }
 
-/// psql's output for `sql`, unaligned.
+/// Returns psql's output for `sql`, unaligned.
 fn psql(server: &Server, sql: &str) -> String {
     let output = server.run("psql", &["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql]);
     assert!(output.status.success(), "psql -c {sql}: {}", text(&output));
@@ -153,8 +154,9 @@ fn an_error_names_its_place_and_the_session_goes_on() {
     assert!(shown.contains("(1 row)"), "{shown}");
 }
 
-/// A driver (asyncpg) that described a statement the server refused waited for ever: it sends Flush, and Sync only when the
-/// answer is there; the server skipped that Flush with all else behind the error, and kept the error for the Sync.
+/// A driver (asyncpg) waited for ever when it described a statement that the server refused. The
+/// driver sends Flush, and sends Sync only when the answer is there. The server skipped that Flush
+/// with all else behind the error, and kept the error for the Sync.
 #[test]
 fn an_error_comes_before_sync() {
     let dir = TempDir::new("flush");

@@ -6,7 +6,8 @@ use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator;
 use support::{Server, TempDir};
 
-/// What a client hears before it has waited for `wait` in vain, `most` messages at most.
+/// Returns the messages that a client gets, at most `most`, before it has waited for `wait` in
+/// vain.
 fn heard(client: &mut Client, wait: Duration, most: usize) -> Vec<(i32, String, String)> {
     let mut notifications = client.notifications();
     let heard = notifications.timeout_iter(wait).take(most);
@@ -35,13 +36,13 @@ fn an_idle_client_hears_of_messages_outside_of_its_transactions() {
     assert_eq!(heard(&mut a, Duration::from_millis(100), 1), []);
     a.batch_execute("commit").unwrap();
     assert_eq!(heard(&mut a, LONG, 1), [said("x", "two")]);
-    // It is still there for its own client.
+    // The session still answers its own client.
     assert_eq!(a.query_one("select 1", &[]).unwrap().get::<_, i32>(0), 1);
     a.batch_execute("unlisten *").unwrap();
     b.batch_execute("notify x").unwrap();
     assert_eq!(heard(&mut a, Duration::from_millis(100), 1), []);
     a.batch_execute("set idle_session_timeout = '200ms'").unwrap();
-    // The time limit holds for one that waits for messages too.
+    // The time limit also holds for a client that waits for messages.
     let mut watcher = server.client();
     let own = "select count(*) from pg_stat_activity where backend_type = 'client backend'";
     while watcher.query_one(own, &[]).unwrap().get::<_, i64>(0) > 2 {

@@ -1,7 +1,10 @@
-//! A recorded conversation of psql 15 with PostgreSQL 15, replayed: the answers must have the same
-//! message types, command tags, SQLSTATEs, column names, type oids, formats and values.
+//! A recorded conversation of psql 15 with PostgreSQL 15, replayed.
 //!
-//! `cargo test -p niwaki-tests --test clients -- --ignored record_psql` records it again (`record`).
+//! The answers must have the same message types, command tags, SQLSTATEs, column names, type oids,
+//! formats and values.
+//!
+//! `cargo test -p niwaki-tests --test clients -- --ignored record_psql` records it again
+//! (`record`).
 
 use std::fmt::Write as _;
 use std::io;
@@ -13,15 +16,15 @@ use support::{Server, TempDir};
 use crate::wire::{self, parse_request};
 
 const TRACE: &str = include_str!("psql.trace");
-/// How long the server may take to notice a cancel request before it is sent again.
+/// Time the server may take to notice a cancel request before the request is sent again.
 const CANCEL_WAIT: Duration = Duration::from_millis(100);
-/// How often it is sent at most.
+/// Most cancel requests for one statement.
 const CANCELS_MAX: u32 = 300;
 
 struct Replay<'s> {
     server: &'s Server,
     socket: TcpStream,
-    /// Session number and secret, as the server told them.
+    /// Session number and secret, as the server gave them.
     key: Vec<u8>,
 }
 
@@ -47,12 +50,13 @@ impl Replay<'_> {
     fn cancel(&self) {
         let body = [&80_877_102u32.to_be_bytes()[..], &self.key].concat();
         self.socket.set_read_timeout(Some(CANCEL_WAIT)).unwrap();
-        // It runs behind this: one that is cancelled while it is planned has no columns to tell of.
+        // The statement runs after this wait: one cancelled during planning has no columns to
+        // report.
         assert!(self.socket.peek(&mut [0]).is_err(), "the statement does not wait");
         for _ in 0..CANCELS_MAX {
             let mut other = self.server.socket();
             wire::send_body(&mut other, &body).unwrap();
-            // The server closes the connection when it has done what it was asked.
+            // The server closes the connection when it has handled the request.
             assert_eq!(io::copy(&mut other, &mut io::sink()).expect("an end"), 0);
             if self.socket.peek(&mut [0]).is_ok() {
                 self.socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -62,7 +66,7 @@ impl Replay<'_> {
         panic!("the statement was not cancelled");
     }
 
-    /// The next answer in the words of the trace.
+    /// Returns the next answer in the words of the trace.
     fn answer(&mut self, expected: &str) -> String {
         // The answer to a request for encryption is one byte.
         if expected.starts_with("ssl ") {
@@ -83,7 +87,7 @@ impl Replay<'_> {
     }
 }
 
-/// The statuses that are told at the start come in any order.
+/// Sorts the statuses that the server reports at the start in any order.
 fn in_any_order(answers: &mut [String]) {
     let statuses: Vec<usize> =
         (0..answers.len()).filter(|at| answers[*at].starts_with("S ")).collect();
@@ -128,7 +132,7 @@ fn psql_is_answered_as_postgresql_answers() {
                     "{name}: after {request}\n  expected {expected:#?}\n  found {found:#?}"
                 )
                 .unwrap();
-                // What follows would be out of step.
+                // The following messages would be out of step.
                 break;
             }
         }

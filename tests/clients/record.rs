@@ -1,4 +1,5 @@
-//! Records `psql.trace`: psql 15 talks to PostgreSQL 15 through a relay that writes down what passes.
+//! Records `psql.trace`: psql 15 talks to PostgreSQL 15 through a relay that writes down all
+//! messages.
 //!
 //! Needs PostgreSQL 15's programs in `$POSTGRES_BIN` (default `/usr/lib/postgresql/15/bin`):
 //! `cargo test -p niwaki-tests --test clients -- --ignored record_psql`.
@@ -15,7 +16,7 @@ use support::TempDir;
 
 use crate::wire;
 
-/// What is run: name, arguments of psql, its standard input.
+/// The recorded runs: name, arguments of psql, its standard input.
 const SCENARIOS: &[(&str, &[&str], &str)] = &[
     (
         "-c with one statement",
@@ -147,7 +148,7 @@ pub(crate) struct Postgres {
     _dir: TempDir,
 }
 
-/// A program of PostgreSQL's, as a user who may run the server.
+/// Returns a program of PostgreSQL's, as a user that may run the server.
 fn program(name: &str) -> Command {
     let bin = std::env::var_os("POSTGRES_BIN")
         .map_or_else(|| PathBuf::from("/usr/lib/postgresql/15/bin"), PathBuf::from);
@@ -167,7 +168,7 @@ fn free_port() -> u16 {
 impl Postgres {
     pub(crate) fn start() -> Self {
         let dir = TempDir::new("postgres");
-        // Without the right to do so there is no need to.
+        // A user without the right to do so does not need to.
         let _ = Command::new("chown").arg("postgres:").arg(dir.path()).status();
         let data = dir.path().join("data");
         let made = program("initdb")
@@ -211,7 +212,7 @@ impl Drop for Postgres {
     }
 }
 
-/// What passed so far.
+/// The lines of the messages that passed so far.
 type Lines = Arc<Mutex<Vec<String>>>;
 
 /// Relays one connection until both sides have closed it.
@@ -277,7 +278,7 @@ fn relay(mut client: TcpStream, port: u16, lines: &Lines, sleeping: &(dyn Fn() +
     });
 }
 
-/// Runs psql against PostgreSQL behind a relay, and gives what passed.
+/// Runs psql against PostgreSQL behind a relay, and returns the messages that passed.
 fn converse(server: &Postgres, folder: &Path, arguments: &[&str], input: &str) -> Vec<String> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().unwrap().port();

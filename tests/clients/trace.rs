@@ -1,5 +1,7 @@
-//! A recorded conversation of pgbench 15 with PostgreSQL 15, replayed: the answers must have the
-//! same message types, command tags, SQLSTATEs, column names, type oids and formats.
+//! A recorded conversation of pgbench 15 with PostgreSQL 15, replayed.
+//!
+//! The answers must have the same message types, command tags, SQLSTATEs, column names, type oids
+//! and formats.
 
 use std::net::TcpStream;
 
@@ -31,7 +33,8 @@ impl Replay {
         wire::read(&mut self.socket).expect("an answer").expect("an open connection")
     }
 
-    /// Everything up to ReadyForQuery or CopyInResponse, a line a message; a run of rows is one line.
+    /// Appends everything up to ReadyForQuery or CopyInResponse, a line a message; a run of rows is
+    /// one line.
     fn answers(&mut self, out: &mut Vec<String>) {
         loop {
             let (kind, body) = self.message();

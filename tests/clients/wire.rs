@@ -1,12 +1,13 @@
 //! Messages of the protocol, and their words in a trace.
 //!
-//! `> ` is what the client sends, `< ` what the server answers, a line a message: type, then command
-//! tag, SQLSTATE, names and oids of columns, …. Backslash, newline and tab are escaped.
+//! `> ` marks messages of the client, `< ` answers of the server, a line a message. A line is the
+//! type, then command tag, SQLSTATE, names and oids of columns, …. Backslash, newline and tab are
+//! escaped.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 
-/// A message: its type and what follows the length.
+/// A message: its type and the bytes behind the length.
 pub(crate) type Message = (u8, Vec<u8>);
 
 /// Reads a message; `None` when the other side has closed the connection.
@@ -42,7 +43,7 @@ fn with_length(body: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], body].concat()
 }
 
-/// Version 3.0 with these parameters.
+/// Returns the start-up message of version 3.0 with these parameters.
 pub(crate) fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
     let mut body = 196_608u32.to_be_bytes().to_vec();
     for (name, value) in parameters {
@@ -83,7 +84,7 @@ fn string(body: &[u8]) -> String {
     String::from_utf8_lossy(&body[..end]).into_owned()
 }
 
-/// A server's message in the words of a trace; rows with their values if asked.
+/// Returns a server's message in the words of a trace; rows with their values if asked.
 pub(crate) fn answer(kind: u8, body: &[u8], values: bool) -> String {
     let mut line = String::from(char::from(kind));
     let short = |at: usize| number(body, at, 2) as usize;
@@ -138,7 +139,7 @@ fn row(body: &[u8]) -> Vec<String> {
     values
 }
 
-/// A client's message in the words of a trace, if it is one that a trace may hold.
+/// Returns a client's message in the words of a trace, if it is one that a trace may hold.
 pub(crate) fn request(kind: u8, body: &[u8]) -> Option<String> {
     let letter = char::from(kind);
     Some(match kind {
@@ -160,7 +161,7 @@ pub(crate) fn request(kind: u8, body: &[u8]) -> Option<String> {
     })
 }
 
-/// The message that [`request`] shows as `command` and what follows it.
+/// Returns the message that [`request`] shows as `command` and `rest`.
 pub(crate) fn parse_request(command: &str, rest: &str) -> Option<Message> {
     let body = match command {
         "Q" | "D" | "f" => cstring(&unescape(rest)),

@@ -1,8 +1,11 @@
-//! Every commit that was acknowledged is there after a crash at any moment, in every state that the
-//! crash may leave the disk, also when recovery itself is interrupted.
+//! Crashes at any moment, after which every acknowledged commit must be there.
 //!
-//! `NIWAKI_CRASH_IMAGES` sets how many images are opened (20,000 in CI, 400,000 in the long tier),
-//! `NIWAKI_CRASH_SEED` runs one seed alone, `NIWAKI_CRASH_THREADS` sets how many seeds run at once.
+//! This holds in every state that the crash may leave the disk in, also when recovery itself is
+//! interrupted.
+//!
+//! `NIWAKI_CRASH_IMAGES` sets the number of opened images (20,000 in CI, 400,000 in the long tier).
+//! `NIWAKI_CRASH_SEED` runs one seed alone, and `NIWAKI_CRASH_THREADS` sets the number of seeds
+//! that run at once.
 
 use std::str::FromStr;
 use std::sync::Mutex;
@@ -20,7 +23,7 @@ fn setting<T: FromStr>(name: &str) -> Option<T> {
         .map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is not a number")))
 }
 
-/// Seeds differ in how much they do: few keys make long chains, many keys make index pages split.
+/// Returns the plan of a seed. Few keys make long chains, and many keys make index pages split.
 fn plan(seed: u64) -> CrashPlan {
     let mix = Mix { keys: [4, 24, 300][usize::try_from(seed % 3).unwrap()], ..Mix::default() };
     CrashPlan {

@@ -1,18 +1,18 @@
 //! Each operation on files that some work needs fails once, by enumeration.
 //!
-//! The error paths behind files are met by luck elsewhere. Here the same work runs again for every
-//! operation it asks of the file system, and that operation fails. A statement whose operation fails
-//! gives an error of the right kind and does nothing, or the process ends; what was acknowledged is
+//! Elsewhere only luck meets the error paths behind files. Here the same work runs again for every
+//! operation it asks of the file system, and that operation fails. Then the statement gives an
+//! error of the right kind and does nothing, or the process ends. All acknowledged changes are
 //! there, on the same machine and after a power loss.
 //!
-//! In place of failing, the operation panics: a fault in the code around it. The statement ends with
-//! the panic; another session goes on, unless the panic left a critical section.
+//! In place of failing, the operation panics: a fault in the code around it. The statement ends
+//! with the panic. Another session goes on, unless the panic left a critical section.
 //!
-//! Nor is memory there for every statement: each question for it is refused once, where a session
-//! has as much as it may have. The statement gives 53200, or has another way.
+//! Memory can be short for every statement, too. Each request for memory is refused once, where a
+//! session has as much as it may have. The statement gives 53200, or has another way.
 //!
-//! `NIWAKI_OPERATIONS_STRIDE` lets only each n-th fail. Unless it is given each one fails, each
-//! third one panics, and a few of all questions for memory are refused.
+//! `NIWAKI_OPERATIONS_STRIDE` lets only each n-th operation fail. Unless it is given, each one
+//! fails and each third one panics. A few of all requests for memory are refused.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +25,7 @@ use niwaki_testkit::crash::describe;
 use niwaki_testkit::schedules::alone;
 use niwaki_testkit::sql::query;
 
-/// Few frames, so that pages are written back and read again.
+/// Opens with few frames, so that pages are written back and read again.
 fn open(vfs: &FaultyVfs) -> niwaki::Result<Database> {
     let options = Options::new()
         .background(false)
@@ -36,7 +36,7 @@ fn open(vfs: &FaultyVfs) -> niwaki::Result<Database> {
     Database::open_with(Env::simulated(Arc::new(vfs.clone()), 1), options)
 }
 
-/// The rows of a query string, or its error; of a block that failed nothing is left.
+/// Returns the rows of a query string, or its error. A failed block leaves nothing open.
 fn run(session: &mut Session, sql: &str) -> String {
     match query(session, sql) {
         Ok(collected) => collected.rows.iter().map(|row| format!("{row:?}\n")).collect(),
@@ -47,7 +47,7 @@ fn run(session: &mut Session, sql: &str) -> String {
     }
 }
 
-/// What the database has before the work.
+/// Statements that fill the database before the work.
 const BEFORE: &[&str] = &[
     "create table item (id int primary key, n int, note text)",
     "create index item_n on item (n)",
@@ -96,33 +96,33 @@ fn answers(database: &Database) -> Vec<String> {
     QUESTIONS.iter().map(|question| run(&mut session, question)).collect()
 }
 
-/// The SQLSTATEs of errors that tell of a fault.
+/// SQLSTATEs of the errors that report a fault.
 type Tells = &'static [&'static str];
 
-/// Of a file that could not be read or written.
+/// SQLSTATEs of a file that could not be read or written.
 const OF_FILES: Tells = &["58030", "53100"];
-/// Of memory that was refused.
+/// SQLSTATE of refused memory.
 const OF_MEMORY: Tells = &["53200"];
 
-/// An error that tells of a fault.
+/// Decides whether an answer is an error that reports a fault.
 fn tells(answer: &str, of: Tells) -> bool {
     of.iter().any(|state| answer.contains(&format!("error {state}: ")))
 }
 
-/// What a process did before it ended, or until all work was done.
+/// Actions of a process before it ended, or until all work was done.
 #[derive(Default)]
 struct Done {
-    /// What each statement answered; `None` where it panicked, or the process ended within it.
+    /// Answer of each statement; `None` where it panicked, or the process ended within it.
     answers: Vec<Option<String>>,
-    /// Whether the process ended within the last one.
+    /// The process ended within the last statement.
     died: bool,
-    /// The errors that tell of its faults.
+    /// SQLSTATEs that report its faults.
     tells: Tells,
 }
 
 impl Done {
-    /// The statements that had an effect, with their answers. One without an answer had one or not:
-    /// both are right.
+    /// Returns the statements that had an effect, with their answers. A statement without an answer
+    /// may have had an effect or not: both are right.
     fn effective(&self) -> Vec<Vec<(usize, Option<&str>)>> {
         let ended = self.answers.iter().enumerate();
         let ended = ended.map(|(at, answer)| (at, answer.as_deref()));
@@ -132,24 +132,25 @@ impl Done {
         if all.iter().any(|(_, answer)| answer.is_none()) { vec![answered, all] } else { vec![all] }
     }
 
-    /// Whether a client was told of a fault.
+    /// Decides whether a client got an error that reports a fault.
     fn told(&self) -> bool {
         let tells = |text: &str| tells(text, self.tells);
         self.answers.iter().any(|answer| answer.as_deref().is_none_or(tells))
     }
 }
 
-/// What a database without faults answers after some of the statements.
+/// Answers of a database without faults after some of the statements.
 #[derive(Default)]
 struct Oracle {
     known: BTreeMap<Vec<usize>, (Vec<String>, Vec<String>)>,
 }
 
 impl Oracle {
-    /// The answers to the questions, if the statements give what they gave under the fault.
+    /// Returns the answers to the questions, if the statements give the same answers as under the
+    /// fault.
     ///
     /// # Errors
-    /// What one of them gave under the fault, and what it gives.
+    /// The answer of a statement under the fault, and its answer now.
     fn answers(
         &mut self,
         base: &MemoryVfs,
@@ -171,7 +172,7 @@ impl Oracle {
         Ok(answers.clone())
     }
 
-    /// All answers that are right after what was done.
+    /// Returns all sets of answers that are right after the finished work.
     fn right(&mut self, base: &MemoryVfs, done: &Done, what: &str) -> Vec<Vec<String>> {
         let effective = done.effective();
         let all = effective.iter().map(|statements| self.answers(base, statements));
@@ -202,18 +203,18 @@ fn work(database: &Database, tells: Tells) -> Done {
             return done;
         }
         assert!(injected(&*reason), "{sql} panicked");
-        // As the server does: the session ends, and others go on.
+        // The session ends and others go on, as in the server.
         session = database.session();
     }
     done
 }
 
-/// Whether a panic is the one that a fault made.
+/// Decides whether a panic is the injected one.
 fn injected(reason: &(dyn std::any::Any + Send)) -> bool {
     describe(reason).contains("(injected)")
 }
 
-/// The disk before the work: closed, or as a killed process leaves it.
+/// Returns the disk before the work: closed, or as a killed process leaves it.
 fn base(closed: bool) -> MemoryVfs {
     let vfs = FaultyVfs::new();
     let database = open(&vfs).expect("nothing fails");
@@ -231,8 +232,7 @@ fn base(closed: bool) -> MemoryVfs {
     files
 }
 
-/// Every operation of an undisturbed run, with how often it was asked for; and how many questions
-/// for memory the work has.
+/// Counts the operations of an undisturbed run, by kind, and the requests for memory.
 fn counts(base: &MemoryVfs) -> (BTreeMap<Operation, u64>, u64) {
     let vfs = FaultyVfs::from_memory(base);
     let database = open(&vfs).expect("nothing fails");
@@ -257,7 +257,7 @@ fn kinds(operation: Operation) -> &'static [FaultKind] {
     }
 }
 
-/// Every answer is right after a restart on the same machine, and after a power loss.
+/// Requires that every answer is right after a restart on the same machine, and after a power loss.
 fn recovers(vfs: &FaultyVfs, base: &MemoryVfs, done: &Done, oracle: &mut Oracle, what: &str) {
     let right = oracle.right(base, done, what);
     let check = |world: &FaultyVfs, how: &str| {
@@ -292,7 +292,7 @@ fn fails_once(base: &MemoryVfs, fault: &Fault, oracle: &mut Oracle) -> Outcome {
                 Outcome::Died
             } else {
                 let (found, right) = (answers(&database), oracle.right(base, &done, &what));
-                // Where nothing is written any more, a page may find no room in memory.
+                // If nothing can be written any more, a page may find no room in memory.
                 let stopped = found.iter().any(|answer| tells(answer, OF_FILES));
                 let same =
                     |(found, right): (&String, &String)| found == right || tells(found, OF_FILES);
@@ -335,7 +335,7 @@ fn fails_once(base: &MemoryVfs, fault: &Fault, oracle: &mut Oracle) -> Outcome {
     outcome
 }
 
-/// Refuses one question for memory of the work.
+/// Refuses one request for memory of the work.
 fn refused_once(base: &MemoryVfs, question: u64, oracle: &mut Oracle) -> Outcome {
     let what = format!("question {question} for memory");
     let vfs = FaultyVfs::from_memory(base);
@@ -353,26 +353,26 @@ fn refused_once(base: &MemoryVfs, question: u64, oracle: &mut Oracle) -> Outcome
     if done.told() { Outcome::Told } else { Outcome::Hidden }
 }
 
-/// What became of a fault.
+/// Effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     /// A statement, the start or the close gave an error.
     Told,
     /// The process ended.
     Died,
-    /// It was tried again, or not needed.
+    /// The operation was tried again, or not needed.
     Hidden,
 }
 
 const ALL: [Outcome; 3] = [Outcome::Told, Outcome::Died, Outcome::Hidden];
 
-/// The stride that the environment gives.
+/// Returns the stride that the environment gives.
 fn stride() -> Option<usize> {
     let text = std::env::var("NIWAKI_OPERATIONS_STRIDE").ok()?;
     Some(text.parse().expect("a number"))
 }
 
-/// Lets every operation of the work fail in each of some ways, and counts what becomes of it.
+/// Lets every operation of the work fail in each of some ways, and counts the outcomes.
 fn each_operation(
     closed: bool,
     kinds: impl Fn(Operation) -> &'static [FaultKind],
@@ -404,8 +404,8 @@ fn each_operation(
     }
 }
 
-/// Questions for memory that are refused in turn, unless the environment gives a stride: a minute's
-/// work.
+/// Number of requests for memory that are refused in turn, unless the environment gives a stride: a
+/// minute's work.
 const REFUSED: usize = 100;
 
 #[test]
@@ -437,6 +437,6 @@ fn an_operation_that_fails_behind_a_kill_loses_nothing() {
 
 #[test]
 fn an_operation_that_panics_loses_nothing() {
-    // A process that died keeps its buffers until the test ends.
+    // A dead process keeps its buffers until the test ends.
     alone(|| each_operation(true, |_| &[FaultKind::Panic], 3, &[Outcome::Told, Outcome::Died]));
 }

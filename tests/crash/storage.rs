@@ -35,10 +35,10 @@ fn pages_survive_every_crash() {
     assert!(total.images > 100 && total.second_images > 0, "{total:?}");
 }
 
-/// A sync failed, the server ended, and was started again on the same machine. What its recovery read
-/// was in the system's memory only, and counted as clean. It synced that "successfully" and moved the
-/// redo position on; when the machine stopped, acknowledged commits were gone. Recovery writes again
-/// whatever it relies on.
+/// Recovery must write again everything it relies on. A sync failed, the server ended, and was
+/// started again on the same machine. The bytes that its recovery read were in the system's memory
+/// only, and counted as clean. Recovery synced them "successfully" and moved the redo position on.
+/// When the machine stopped, acknowledged commits were gone.
 #[test]
 fn what_a_failed_sync_lost_is_written_again() {
     niwaki_testkit::restarts::every_failed_sync().unwrap_or_else(|error| panic!("{error}"));

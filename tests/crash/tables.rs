@@ -50,7 +50,7 @@ fn tables_survive_every_crash() {
     survives::<TableSubject>();
 }
 
-/// What the crash images are of has vacuums that cut the end of the heaps, which grow again.
+/// The workload of the crash images has vacuums that cut the end of the heaps, which grow again.
 #[test]
 fn heaps_are_cut_and_grow_again() {
     let mut cut = 0;
@@ -71,7 +71,7 @@ fn a_tail_that_is_cut_survives_every_crash() {
     tails::every_crash().unwrap();
 }
 
-/// An old snapshot is open: versions go from the middle of chains.
+/// With an open old snapshot, versions are removed from the middle of chains.
 #[test]
 fn tables_beside_a_report_survive_every_crash() {
     survives::<ReportSubject>();

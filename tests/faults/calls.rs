@@ -1,7 +1,7 @@
 //! System calls that fail, and a process that dies at one of them.
 //!
 //! `strace` makes the n-th call of each thread fail, or kills the server there. The server may give
-//! errors, and may end; then it is killed for sure, started again without faults, and asked.
+//! errors, and may end. Then it is killed for sure, started again without faults, and asked.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,17 +14,17 @@ use crate::{each, random};
 /// Transactions of one case, at most.
 const TRANSACTIONS: i32 = 60;
 
-/// Calls that change files, and what a full disk or a device makes of them.
+/// Calls that change files.
 const WRITES: &str = "pwrite64,pwritev,pwritev2,fallocate,ftruncate";
 const SYNCS: &str = "fsync,fdatasync,sync_file_range";
 const NAMES: &str = "openat,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat";
 const READS: &str = "pread64,preadv,preadv2";
 
-/// One fault as `strace -e inject=` wants it.
+/// Returns one fault as `strace -e inject=` wants it.
 fn fault(random: &mut Random) -> String {
     let digits = 1 + random.below(9);
     let nth = 1 + random.below(1 << digits);
-    // Once, or from then on.
+    // The fault comes once, or from then on.
     let when = format!("when={nth}{}", if random.below(2) == 0 { "" } else { "+" });
     match random.below(8) {
         0..=3 => format!("{WRITES},{SYNCS},{NAMES}:signal=KILL:when={nth}"),
@@ -39,7 +39,7 @@ fn fault(random: &mut Random) -> String {
     }
 }
 
-/// Starts under the fault; `None` when the server ended instead of accepting, as it may.
+/// Starts under the fault. `None` when the server ended instead of accepting, as it may.
 fn start(data: &Path, trace: &Path, fault: &str) -> Option<Server> {
     let inject = format!("inject={fault}");
     let (calls, _) = fault.split_once(':').expect("calls and what becomes of them");
@@ -96,7 +96,7 @@ fn nothing_acknowledged_is_lost_whatever_call_fails() {
         let mut server = Server::start(&data, &SETTINGS);
         let mut client = server.client();
         workload::verify(&mut client, known);
-        // It goes on as if nothing had been.
+        // The server goes on as if there had been no fault.
         workload::learn(&mut client, &mut known).expect("no fault is left");
         workload::work(&mut client, 10, &mut known, &mut random);
         workload::verify(&mut client, known);

@@ -1,7 +1,7 @@
 //! Files of a directory that are changed, cut or removed.
 //!
 //! A directory is filled, and its questions answered. Then one file is damaged, and everything is
-//! asked again: an answer is the same as before, or an error that tells of damage. No other file is
+//! asked again. An answer is the same as before, or an error that reports damage. No other file is
 //! removed, so that putting the file back mends the directory.
 
 use std::collections::BTreeSet;
@@ -17,12 +17,12 @@ use crate::{each, random};
 
 const PAGE: u64 = 8192;
 
-/// What is done to a file.
+/// A damage done to a file.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     Remove,
     Empty,
-    /// Cut to so many bytes.
+    /// The file is cut to this many bytes.
     Cut(u64),
     /// A page at this offset becomes zeros.
     Zero(u64),
@@ -72,8 +72,8 @@ impl Damage {
     }
 }
 
-/// A bit of what a file has; of the log half of the time one at its end, which the next start looks
-/// at.
+/// Draws a bit of a file's contents to flip. In the log, half of the draws are near its end, which
+/// the next start looks at.
 fn some_bit(path: &Path, random: &mut Random) -> Damage {
     let bytes = fs::read(path).expect("it is there");
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
@@ -82,7 +82,7 @@ fn some_bit(path: &Path, random: &mut Random) -> Damage {
     Damage::Flip(from * 8 + random.below((end - from).max(1) * 8))
 }
 
-/// A table that is large enough for a map of visibility, with one, and with free space.
+/// A table large enough to have a visibility map, with that map, and with free space.
 const LARGE: [&str; 4] = [
     "create table large (id int primary key, note text)",
     "insert into large select i, repeat('l', 300) from generate_series(1, 2000) as i",
@@ -90,7 +90,8 @@ const LARGE: [&str; 4] = [
     "vacuum (index_cleanup on) large",
 ];
 
-/// Index entries alone answer the first one, where the map says so.
+/// Questions on that table. Index entries alone answer the first one, where the visibility map
+/// allows it.
 const LARGE_QUESTIONS: [&str; 2] = [
     "select count(*), sum(id) from large where id > 0",
     "select count(*), sum(length(note)) from large where id > 0",
@@ -102,7 +103,7 @@ fn answers(client: &mut postgres::Client) -> Vec<(String, Answer)> {
     answers
 }
 
-/// All files below a folder, as paths relative to it.
+/// Returns all files below a folder, as paths relative to it.
 fn files(folder: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut folders = vec![folder.to_owned()];
@@ -126,7 +127,8 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.success());
 }
 
-/// A directory with data, in which the server was stopped, or killed with a tail of log.
+/// Fills a directory whose server is then stopped, or killed with a tail of log. Returns the right
+/// answers.
 fn filled(data: &Path, killed: bool, random: &mut Random) -> Vec<(String, Answer)> {
     let mut server = Server::start(data, &SETTINGS);
     let mut client = server.client();
@@ -153,7 +155,7 @@ fn filled(data: &Path, killed: bool, random: &mut Random) -> Vec<(String, Answer
     answers
 }
 
-/// SQLSTATEs that tell of damage.
+/// Decides whether a SQLSTATE reports damage.
 fn tells(state: &str) -> bool {
     matches!(state, "XX001" | "XX002" | "58P01" | "58030")
 }
@@ -211,11 +213,11 @@ fn judge(server: &Server, what: &str, right: &[(String, Answer)]) -> bool {
     whole
 }
 
-/// A filled directory, and what is right of it.
+/// A filled directory, with the right answers.
 struct Filled {
     _dir: TempDir,
     whole: PathBuf,
-    /// Where a copy is damaged.
+    /// The copy that is damaged.
     data: PathBuf,
     right: Vec<(String, Answer)>,
     files: Vec<PathBuf>,
@@ -230,7 +232,7 @@ impl Filled {
         Self { _dir: dir, whole, data, right, files }
     }
 
-    /// Damages a copy and asks it.
+    /// Damages a copy and asks the questions on it.
     fn damaged(&self, path: &Path, damage: Damage, what: &str) {
         let (whole, data) = (&self.whole, &self.data);
         println!("{what}");
@@ -269,7 +271,8 @@ fn no_damage_of_a_file_gives_a_wrong_answer() {
     }
 }
 
-/// One after the other: catalog, tables, indexes, maps, free space, the log and its end, control.
+/// Takes one after the other: catalog, tables, indexes, maps, free space, the log and its end,
+/// control.
 #[test]
 fn no_bit_of_any_file_gives_a_wrong_answer() {
     for killed in [false, true] {

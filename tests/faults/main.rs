@@ -1,14 +1,15 @@
-//! What lies below the server fails: system calls, files, the process itself.
+//! Faults below the server: in system calls, files, the process itself.
 //!
-//! One client works through transactions that are drawn from a seed, and remembers each that was
-//! acknowledged ([`workload`]). Meanwhile a system call fails, the disk is full, or the process dies
-//! at its n-th call ([`calls`]); or files of the directory are changed, cut or removed while no
-//! server runs, or below one that does ([`damage`]). Whatever happens, two things hold: what was
-//! acknowledged is there, and no statement gives a wrong answer. A statement, a start and
-//! `niwaki check` may give an error that names what is wrong.
+//! One client works through transactions that are drawn from a seed, and remembers each
+//! acknowledged one ([`workload`]). Meanwhile a system call fails, the disk is full, or the process
+//! dies at its n-th call ([`calls`]). Or files of the directory are changed, cut or removed while
+//! no server runs, or below a running one ([`damage`]).
 //!
-//! `NIWAKI_FAULTS_SEED` (1 unless given) draws all cases; `NIWAKI_FAULTS_CASES` says how many there
-//! are of each kind, `NIWAKI_FAULTS_ONLY` runs one by its number. All are printed.
+//! Whatever happens, two things hold: everything acknowledged is there, and no statement gives a
+//! wrong answer. A statement, a start and `niwaki check` may give an error that names the fault.
+//!
+//! `NIWAKI_FAULTS_SEED` (1 unless given) draws all cases. `NIWAKI_FAULTS_CASES` gives the number of
+//! cases of each kind, and `NIWAKI_FAULTS_ONLY` runs one by its number. All are printed.
 
 mod calls;
 mod damage;
@@ -18,7 +19,7 @@ use std::ops::Range;
 
 use support::Random;
 
-/// The case numbers of one kind, `usual` of them unless the environment says otherwise.
+/// Returns the case numbers of one kind, `usual` of them unless the environment says otherwise.
 fn cases(kind: &str, usual: u64) -> Range<u64> {
     let number = |name: &str| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
     let count = number("NIWAKI_FAULTS_CASES").unwrap_or(usual);
@@ -36,7 +37,7 @@ fn seed() -> u64 {
 /// Runs every case, and names all that failed.
 ///
 /// # Panics
-/// When a case did.
+/// When a case failed.
 fn each(kind: &str, usual: u64, run: impl Fn(u64) + std::panic::RefUnwindSafe) {
     let failed: Vec<u64> = cases(kind, usual)
         .filter(|&case| std::panic::catch_unwind(|| run(case)).is_err())
@@ -47,10 +48,10 @@ fn each(kind: &str, usual: u64, run: impl Fn(u64) + std::panic::RefUnwindSafe) {
     );
 }
 
-/// The generator of one case.
+/// Returns the generator of one case.
 fn random(case: u64) -> Random {
     let mut random = Random::new(seed().wrapping_mul(1_000_003).wrapping_add(case));
-    // Neighbouring seeds begin alike; a few numbers on they do not.
+    // Neighbouring seeds begin alike; a few numbers later they differ.
     for _ in 0..8 {
         random.below(2);
     }

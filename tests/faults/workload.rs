@@ -1,4 +1,4 @@
-//! Transactions of one client, and what must be true of the data whenever it can be read.
+//! Transactions of one client, with the facts that must hold whenever the data can be read.
 
 use postgres::Client;
 use postgres::error::SqlState;
@@ -20,12 +20,13 @@ const TABLES: &str = "\
     create sequence ticket;
     insert into item select i, 0, repeat('n', i) from generate_series(1, 30) as i;";
 
-/// What the client knows.
+/// The client's knowledge of its transactions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
-    /// The last transaction whose commit was acknowledged; all before it were, too, or failed.
+    /// The last transaction whose commit was acknowledged. All before it were acknowledged, too, or
+    /// failed.
     acknowledged: i32,
-    /// The last one whose commit was sent.
+    /// The last transaction whose commit was sent.
     sent: i32,
 }
 
@@ -55,7 +56,7 @@ pub(crate) fn work(client: &mut Client, count: i32, known: &mut Known, random: &
                 if client.batch_execute("rollback").is_err() {
                     return;
                 }
-                // Its commit failed, so the number may be used again.
+                // The commit failed, so the number may be used again.
                 known.sent = known.acknowledged;
             }
         }
@@ -116,10 +117,10 @@ fn maintain(client: &mut Client, random: &mut Random) -> Result<(), postgres::Er
     })
 }
 
-/// Whether an error is one that the client was to expect of a failing system.
+/// Requires that the client must expect this error of a failing system.
 ///
 /// # Panics
-/// When it is not.
+/// When no fault explains the error.
 fn is_told(error: &postgres::Error) {
     let told = [
         SqlState::IO_ERROR,
@@ -179,12 +180,12 @@ fn ask(client: &mut Client, sql: &str) -> Answer {
     }
 }
 
-/// What every question answers on every path, with the question.
+/// Returns the answers to all questions on every path, each with its question.
 pub(crate) fn answers(client: &mut Client) -> Vec<(String, Answer)> {
     answers_to(client, &QUESTIONS)
 }
 
-/// What these questions answer on every path.
+/// Returns the answers to these questions on every path.
 pub(crate) fn answers_to(client: &mut Client, questions: &[&str]) -> Vec<(String, Answer)> {
     let mut answers = Vec::new();
     for path in PATHS {
@@ -197,10 +198,11 @@ pub(crate) fn answers_to(client: &mut Client, questions: &[&str]) -> Vec<(String
     answers
 }
 
-/// What was acknowledged is there, nothing of what failed is, all paths agree.
+/// Requires that everything acknowledged is there, nothing of a failed transaction is, and all
+/// paths agree.
 ///
 /// # Panics
-/// When that is not so, or a statement fails.
+/// When a requirement is not met, or a statement fails.
 pub(crate) fn verify(client: &mut Client, known: Known) {
     let answers = answers(client);
     let (scans, indexes) = answers.split_at(QUESTIONS.len());
@@ -219,7 +221,7 @@ pub(crate) fn verify(client: &mut Client, known: Known) {
     assert_eq!(answer(6), "4;");
 }
 
-/// Finds out what became of a transaction whose commit was sent and never answered.
+/// Finds out whether a transaction committed whose commit was sent and never answered.
 ///
 /// # Errors
 /// The SQLSTATE when the database does not answer, either.

@@ -1,6 +1,7 @@
-//! A failed fsync of the server as users run it, brought about by `strace`: the process ends, the
-//! sync is not tried again, no commit that waited for it is acknowledged, and the next start finds
-//! everything that was.
+//! A failed fsync of the server as users run it, brought about by `strace`.
+//!
+//! The process ends, and the sync is not tried again. No commit that waited for the sync is
+//! acknowledged, and the next start finds every acknowledged commit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,10 +10,10 @@ use std::time::Duration;
 use support::{Server, TempDir, check};
 
 const CLIENTS: i64 = 4;
-/// Rows that a client inserts at most: it must meet the failure long before.
+/// Most rows that a client inserts: it must meet the failure long before.
 const ROWS_MAX: i64 = 5000;
 
-/// Panics with instructions where there is no `strace`: a rule that nobody tests is none.
+/// Panics with instructions where there is no `strace`: an untested rule is no rule.
 fn need_strace() {
     let works = Command::new("strace").args(["-f", "true"]).output();
     assert!(
@@ -21,7 +22,7 @@ fn need_strace() {
     );
 }
 
-/// The files of a folder.
+/// Returns the files of a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -29,10 +30,10 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A server whose n-th sync of one of `paths` (counted in each thread) fails.
+/// Starts a server whose n-th sync of one of `paths` (counted in each thread) fails.
 fn start_failing(data: &Path, trace: &Path, paths: &[PathBuf], nth: u32) -> Server {
     let mut wrapper = vec!["strace".to_owned()];
-    // -D: the server stays the child of the test, the tracer stands aside.
+    // -D: the server stays the child of the test, and the tracer is no ancestor.
     wrapper.extend(["-D", "-f", "-q", "-y", "-o"].map(str::to_owned));
     wrapper.push(trace.display().to_string());
     wrapper.extend(["-e".to_owned(), "trace=fsync,fdatasync".to_owned()]);
@@ -47,7 +48,7 @@ fn start_failing(data: &Path, trace: &Path, paths: &[PathBuf], nth: u32) -> Serv
     }
 }
 
-/// A directory with tables, cleanly shut down.
+/// Makes a directory with tables, cleanly shut down.
 fn prepare(data: &Path) {
     let mut server = Server::start(data, &[]);
     server
@@ -57,14 +58,15 @@ fn prepare(data: &Path) {
     assert!(server.stop());
 }
 
-/// Inserts row after row until the server is gone; the last one that was acknowledged.
+/// Inserts row after row until the server is gone; returns the last acknowledged one.
 fn work(mut connection: postgres::Client, client: i64) -> i64 {
     let mut insert = |n: i64| connection.execute("insert into t values ($1, $2)", &[&client, &n]);
     // Ends with the first row that is not acknowledged.
     (1..=ROWS_MAX).take_while(|n| insert(*n).is_ok()).last().unwrap_or(0)
 }
 
-/// Every row that was acknowledged is there, no gap, at most the one in flight beyond.
+/// Requires that every acknowledged row is there, without a gap, and at most the one in flight
+/// beyond.
 fn verify(data: &Path, acknowledged: &[i64]) {
     check(data);
     let mut server = Server::start(data, &[]);
@@ -88,7 +90,7 @@ fn verify(data: &Path, acknowledged: &[i64]) {
     check(data);
 }
 
-/// The trace, once the tracer has written the end of it.
+/// Returns the trace, once the tracer has written the end of it.
 fn finished(trace: &Path) -> String {
     for _ in 0..3000 {
         let text = std::fs::read_to_string(trace).unwrap_or_default();
@@ -100,7 +102,8 @@ fn finished(trace: &Path) -> String {
     panic!("strace injected nothing: {}", std::fs::read_to_string(trace).unwrap_or_default());
 }
 
-/// The process is gone for the right reason, and the file whose sync failed was not synced again.
+/// Requires that the process ended for the right reason, and that the file whose sync failed was
+/// not synced again.
 fn ended(server: &mut Server, trace: &Path, reason: &str) {
     let status = server.wait();
     assert_eq!(status, "signal 6", "ended by abort");
@@ -124,7 +127,7 @@ fn a_failed_sync_of_the_log_ends_the_server() {
         let (data, trace) = (dir.path().join("data"), dir.path().join("trace"));
         prepare(&data);
         let mut server = start_failing(&data, &trace, &files(&data.join("wal")), nth);
-        // All are there before the first writes: the server may end soon.
+        // All clients connect before the first writes: the server may end soon.
         let connections: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
         let acknowledged: Vec<i64> = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..CLIENTS)
@@ -151,7 +154,7 @@ fn a_failed_sync_of_a_table_ends_the_server() {
     for n in 1..=200_i64 {
         client.execute("insert into t values (0, $1)", &[&n]).unwrap();
     }
-    // All of it is in the log; the checkpoint that would let go of the log fails.
+    // All rows are in the log; the checkpoint that would free the log fails.
     let error = client.batch_execute("checkpoint").unwrap_err();
     assert!(error.code().is_none(), "an answer instead of a broken connection: {error}");
     ended(&mut server, &trace, "could not sync base/");

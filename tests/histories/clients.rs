@@ -12,13 +12,13 @@ use support::{Random, Server, TempDir};
 
 use crate::judge::{Key, Level, Operation, Outcome, Transaction, Value};
 
-/// Few, so that transactions meet.
+/// Number of lists: few, so that transactions meet.
 const KEYS: Key = 5;
 const SESSIONS: u64 = 6;
-/// Transactions of each session in each round, if it is not killed before.
+/// Number of transactions of each session in each round, if it is not killed before.
 const TRANSACTIONS: u64 = 60;
 
-/// What all sessions share.
+/// State that all sessions share.
 #[derive(Default)]
 struct World {
     clock: AtomicU64,
@@ -36,15 +36,15 @@ impl World {
     }
 }
 
-/// Runs clients for this number of rounds, each ended by a kill; gives what every transaction did,
-/// and the lists in the end.
+/// Runs clients for this number of rounds, each ended by a kill. Returns all transactions, and the
+/// lists in the end.
 pub(crate) fn run(
     level: Level,
     seed: u64,
     rounds: u64,
 ) -> (Vec<Transaction>, BTreeMap<Key, Vec<Value>>) {
     let dir = TempDir::new("histories");
-    // Their locks are taken in any order.
+    // Transactions take their locks in any order.
     let settings = ["--set", "shared_buffers=1MB", "--set", "deadlock_timeout=10ms"];
     let mut server = Server::start(&dir.path().join("data"), &settings);
     prepare(&mut server.client());
@@ -58,7 +58,7 @@ pub(crate) fn run(
                 let acknowledged = acknowledged.clone();
                 let session = round * SESSIONS + session;
                 let mut random = Random::new(seed.wrapping_mul(100_003) + session);
-                // Neighbouring seeds begin alike; a few numbers on they do not.
+                // Neighbouring seeds begin alike; a few numbers later they differ.
                 (0..8).for_each(|_| _ = random.below(2));
                 thread::spawn(move || {
                     work(&world, client, session, level, &mut random, &acknowledged);
@@ -66,7 +66,8 @@ pub(crate) fn run(
             })
             .collect();
         drop(acknowledged);
-        // The moment of the kill is a number of commits: it may also come when all have ended.
+        // The moment of the kill is a number of commits. It may also come when all sessions have
+        // ended.
         let until = usize::try_from(50 + random.below(250)).expect("small");
         commits.iter().take(until).for_each(drop);
         server.kill();
@@ -106,7 +107,7 @@ fn work(
         let mut operations = Vec::new();
         let outcome = transaction(world, &mut client, level, random, &mut operations);
         if outcome == Outcome::Committed {
-            // Nobody listens once the moment of the kill has come.
+            // The receiver is gone once the moment of the kill has come.
             let _ = acknowledged.send(());
         }
         let ended = world.now();
@@ -159,7 +160,7 @@ fn transaction(
         }
         Err(error) => {
             let state = error.code().expect("an error of the server's").code();
-            // 57P01 and the like: the server is told to end.
+            // Of the server's errors, only a conflict or a deadlock may end a transaction.
             assert!(["40001", "40P01"].contains(&state), "{error:?}");
             let _ = client.batch_execute("rollback");
             Outcome::Aborted
@@ -167,7 +168,7 @@ fn transaction(
     }
 }
 
-/// The elements, by the primary key, by another index, or with a lock that waits.
+/// Reads the elements, by the primary key, by another index, or with a lock that waits.
 fn read(client: &mut Client, key: Key, how: u64) -> Result<Vec<Value>, postgres::Error> {
     let sql = match how {
         0 => format!("select elements from list where key = {key}"),

@@ -1,43 +1,44 @@
-//! What a history may hold.
+//! The judge of histories: it finds what an isolation level forbids.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A list.
 pub(crate) type Key = u32;
-/// An element; no other has the same number.
+/// An element; every element has another number.
 pub(crate) type Value = u32;
 
-/// What is promised.
+/// The promise of an isolation level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// No dependencies of commits go round (G0, G1).
+    /// No cycle of dependencies between commits (G0, G1).
     ReadCommitted,
-    /// Snapshot isolation, and each snapshot has what was acknowledged before it (no G-single).
+    /// Snapshot isolation. Each snapshot has every commit that was acknowledged before it (no
+    /// G-single).
     RepeatableRead,
 }
 
-/// What a transaction did, in this order.
+/// The operations of a transaction, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Append(Key, Value),
     Read(Key, Vec<Value>),
 }
 
-/// What its client knows of its end.
+/// The client's knowledge of its transaction's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Committed,
     Aborted,
-    /// The connection broke when its commit had been sent.
+    /// The connection broke after the commit had been sent.
     Unknown,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Transaction {
-    /// Transactions of one session follow each other.
+    /// The session; its transactions follow each other.
     pub(crate) session: u64,
-    /// Moments on one clock for all: before its first message was sent, and after the answer to its
-    /// last one came.
+    /// Moments on one clock for all: before the first message was sent, and after the last answer
+    /// came.
     pub(crate) began: u64,
     pub(crate) ended: u64,
     pub(crate) outcome: Outcome,
@@ -62,7 +63,7 @@ impl Transaction {
 enum Edge {
     /// It wrote the element before.
     Wrote,
-    /// It wrote what the other read.
+    /// It wrote an element that the other read.
     WasRead,
     /// It was acknowledged before the other began.
     Acknowledged,
@@ -70,10 +71,10 @@ enum Edge {
     ReadBefore,
 }
 
-/// The graph: for each transaction, those that come after it.
+/// The graph: for each transaction, the transactions that come after it.
 type Graph = Vec<BTreeMap<usize, Edge>>;
 
-/// What is wrong with a history whose lists are these in the end; nothing if it is right.
+/// Returns the faults of a history whose lists are these in the end; empty if the history is right.
 pub(crate) fn judge(
     history: &[Transaction],
     lists: &BTreeMap<Key, Vec<Value>>,
@@ -120,7 +121,8 @@ pub(crate) fn judge(
     found
 }
 
-/// Each read gives the list as it was once, and behind that what the transaction itself appended.
+/// Requires that each read gives an earlier state of the list, and behind it the transaction's own
+/// elements.
 fn reads(
     history: &[Transaction],
     one: &Transaction,
@@ -198,7 +200,8 @@ fn graph(
             }
         }
     }
-    // The first one of each session that began later: the others follow from that.
+    // One edge to the first transaction of each session that began later is enough: the others
+    // follow from that.
     let mut sessions: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     for at in (0..history.len()).filter(|at| there(*at)) {
         sessions.entry(history[at].session).or_default().push(at);
@@ -226,7 +229,7 @@ fn graph(
     depends
 }
 
-/// A shortest way from a transaction to itself, if there is one.
+/// Returns a shortest way from a transaction to itself, if there is one.
 fn cycle(graph: &Graph) -> Option<Vec<(usize, Edge)>> {
     (0..graph.len()).filter_map(|start| way_back(graph, start)).min_by_key(Vec::len)
 }
@@ -261,7 +264,7 @@ mod tests {
     use super::Operation::{Append, Read};
     use super::*;
 
-    /// Transactions of a session each; all begin before one ends.
+    /// Makes transactions of a session each; all begin before one ends.
     fn beside(all: &[(Outcome, &[Operation])]) -> Vec<Transaction> {
         let one = |(session, (outcome, operations)): (u64, &(Outcome, &[Operation]))| Transaction {
             session,
@@ -289,7 +292,7 @@ mod tests {
                 (DONE, &[Read(1, vec![10]), Append(1, 20)]),
             ];
             assert!(!found(right, &[&[10, 20], &[11]], level));
-            // Lost, invented, twice, half of an unknown one.
+            // Elements that are lost, invented, twice, or half of an unknown transaction.
             assert!(found(right, &[&[10], &[11]], level));
             assert!(found(right, &[&[10, 20], &[11, 12]], level));
             assert!(found(right, &[&[10, 20, 20], &[11]], level));

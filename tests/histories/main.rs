@@ -1,13 +1,13 @@
-//! Histories of many clients, with kills, held against what each isolation level promises.
+//! Histories of many clients, with kills, held against the promises of each isolation level.
 //!
-//! Clients append numbers to lists and read lists ([`clients`]); the server is killed in between and
-//! started again. What every transaction read and wrote is judged afterwards ([`judge`]), in the
-//! manner of Elle (Kingsbury, Alvaro: "Elle: inferring isolation anomalies from experimental
-//! observations", VLDB 2020): a list tells in which order its elements came, so dependencies between
-//! transactions are known, and a cycle of them is an anomaly with a name.
+//! Clients append numbers to lists and read lists ([`clients`]). The server is killed in between
+//! and started again. All reads and writes of every transaction are judged afterwards ([`judge`]).
+//! This is in the manner of Elle (Kingsbury, Alvaro: "Elle: inferring isolation anomalies from
+//! experimental observations", VLDB 2020). A list shows the order in which its elements came, so
+//! dependencies between transactions are known. A cycle of dependencies is an anomaly with a name.
 //!
-//! `NIWAKI_HISTORY_SEED` (1 unless given) draws the transactions, `NIWAKI_HISTORY_ROUNDS` says how
-//! many times the server is killed.
+//! `NIWAKI_HISTORY_SEED` (1 unless given) draws the transactions, and `NIWAKI_HISTORY_ROUNDS` gives
+//! the number of kills.
 
 mod clients;
 mod judge;

@@ -1,4 +1,6 @@
-//! Random schemas by every path, against the model. `SEED=n` repeats one run; `RUNS=n` makes as many.
+//! Random schemas by every path, against the model.
+//!
+//! `SEED=n` repeats one run; `RUNS=n` makes as many.
 
 use niwaki_table::HeapOnlyUpdates;
 use niwaki_testkit::chains::{Effort, Plan, run};
@@ -7,7 +9,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// Runs with several seeds; a failure names its own.
+/// Runs with several seeds; a failure names its seed.
 fn runs(heap_only: HeapOnlyUpdates, all_mixed: bool) -> Vec<Effort> {
     let seeds = match number("SEED") {
         Some(seed) => seed..seed + 1,
@@ -23,7 +25,8 @@ fn runs(heap_only: HeapOnlyUpdates, all_mixed: bool) -> Vec<Effort> {
     seeds.map(one).collect()
 }
 
-/// Keys go there and back, predicates turn, payloads change, updates are rolled back; nothing cleans up.
+/// Keys change to others and back, predicates turn, payloads change, updates are rolled back. No
+/// clean-up runs.
 #[test]
 fn chains_of_any_keys_give_what_the_model_says() {
     let efforts = runs(HeapOnlyUpdates::AnyKey, false);
@@ -42,7 +45,7 @@ fn every_path_gives_what_the_model_says() {
     runs(HeapOnlyUpdates::Off, false);
 }
 
-/// A root that is said to be mixed costs a comparison, and changes no answer.
+/// A wrong mark of a root as mixed costs a comparison, and changes no answer.
 #[test]
 fn a_mark_on_every_root_changes_no_answer() {
     runs(HeapOnlyUpdates::SameKeys, true);

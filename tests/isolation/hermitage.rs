@@ -1,5 +1,7 @@
 //! The anomalies by their names in the literature, as the Hermitage project has them for many
-//! databases: what each level lets happen here is what it lets happen in PostgreSQL.
+//! databases.
+//!
+//! Each level must allow here exactly what it allows in PostgreSQL.
 
 use std::thread::JoinHandle;
 
@@ -10,14 +12,14 @@ use super::{blocked, server, sqlstate};
 
 const LEVELS: [&str; 2] = ["read committed", "repeatable read"];
 
-/// A session whose statement waits, and what becomes of it: nothing, or the SQLSTATE.
+/// A session whose statement waits, with the outcome of the statement: nothing, or the SQLSTATE.
 type Waiting = JoinHandle<(Client, Result<(), String>)>;
 
 /// Three transactions of one level, over the rows 1 = 10 and 2 = 20.
 struct Play {
     _dir: TempDir,
     server: Server,
-    /// `None` while its statement waits.
+    /// The clients; `None` while a client's statement waits.
     clients: Vec<Option<Client>>,
     waiting: Vec<Option<Waiting>>,
     level: &'static str,
@@ -44,12 +46,12 @@ impl Play {
         }
     }
 
-    /// What the three may see afterwards.
+    /// Returns the rows that a new client sees afterwards.
     fn left(&mut self) -> String {
         self.server.client().simple_query(READ).map_or_else(|error| sqlstate(&error), shown)
     }
 
-    /// Rows as `id=v`, or the SQLSTATE.
+    /// Runs a statement. Returns its rows as `id=v`, or the SQLSTATE.
     fn run(&mut self, number: usize, sql: &str) -> String {
         let client = self.clients[number - 1].as_mut().expect("it does not wait");
         client.simple_query(sql).map_or_else(|error| sqlstate(&error), shown)
@@ -61,7 +63,7 @@ impl Play {
         self.waiting[number - 1] = Some(blocked(client, &self.server, sql));
     }
 
-    /// What became of the statement that waited: nothing, or the SQLSTATE.
+    /// Returns the outcome of the statement that waited: nothing, or the SQLSTATE.
     fn goes_on(&mut self, number: usize) -> String {
         let waited = self.waiting[number - 1].take().expect("it waits").join();
         let (client, outcome) = waited.expect("the session goes on");
@@ -82,7 +84,7 @@ fn shown(messages: Vec<postgres::SimpleQueryMessage>) -> String {
     rows.collect::<Vec<_>>().join(" ")
 }
 
-/// Plays `story` at each level, and tells it whether that is REPEATABLE READ.
+/// Plays `story` at each level, and passes whether the level is REPEATABLE READ.
 fn at_each_level(name: &str, story: impl Fn(&mut Play, bool)) {
     for level in LEVELS {
         let mut play = Play::new(level);
@@ -92,7 +94,7 @@ fn at_each_level(name: &str, story: impl Fn(&mut Play, bool)) {
     }
 }
 
-/// What one level gives and the other.
+/// Chooses the expected answer by the level.
 fn either(
     repeatable: bool,
     at_repeatable: &'static str,
@@ -179,13 +181,13 @@ fn pmp_predicates_are_read_again_at_read_committed_only() {
     });
     at_each_level("PMP of writes", |play, repeatable| {
         play.run(1, "update t set v = v + 10");
-        // Its snapshot is from before, or it would see the row that becomes 20.
+        // The snapshot is from before. Otherwise the statement would see the row that becomes 20.
         assert_eq!(play.run(2, "select id, v from t where v = 20"), "2=20");
         play.waits(2, "delete from t where v = 20");
         play.run(1, "commit");
         assert_eq!(play.goes_on(2), either(repeatable, CONFLICT, ""));
         play.run(2, "commit");
-        // At READ COMMITTED the row that was 20 is judged again, and the other one is not.
+        // At READ COMMITTED the row that was 20 is checked again, and the other row is not.
         assert_eq!(play.left(), "1=20 2=30");
     });
 }
@@ -228,7 +230,7 @@ fn g_single_skewed_reads_happen_at_read_committed_only() {
     });
 }
 
-/// Only SERIALIZABLE forbids these two, which is refused here.
+/// Only SERIALIZABLE, which is refused here, forbids these two.
 #[test]
 fn g2_skewed_writes_happen_at_both_levels() {
     at_each_level("G2-item", |play, _| {

@@ -1,4 +1,4 @@
-//! Two and three sessions: what each isolation level forbids, and deadlocks.
+//! Two and three sessions against the prohibitions of each isolation level, and deadlocks.
 
 mod hermitage;
 
@@ -68,7 +68,7 @@ fn no_dirty_read_and_no_lost_update_at_read_committed() {
     assert_eq!(values(&mut c, "select v from t where id = 1"), [111], "an update was lost");
 }
 
-/// The condition is judged again on the version that the wait ended with.
+/// The condition is evaluated again on the version that the wait ended with.
 #[test]
 fn a_waiting_update_judges_its_condition_again() {
     let (_dir, server) = server("epq");
@@ -159,8 +159,9 @@ fn row_locks_wait_skip_or_fail_as_asked() {
     }
 }
 
-/// FOR KEY SHARE goes with an update that leaves the key alone, and stays with the row when that takes
-/// it to another page, or only to another root because an indexed column changed.
+/// FOR KEY SHARE is compatible with an update that leaves the key alone. The lock stays with the
+/// row when the update takes the row to another page. The same holds when the row only gets another
+/// chain root because an indexed column changed.
 #[test]
 fn a_row_that_moves_takes_its_shared_locks_along() {
     let (_dir, server) = server("keyshare");
@@ -232,7 +233,7 @@ fn timeouts_and_cancel_end_a_wait_and_the_session_goes_on() {
     });
     receive.recv().unwrap();
     while !sleeping.is_finished() {
-        // A cancel that comes before the statement does nothing, as PostgreSQL's.
+        // A cancel request before the statement does nothing, as in PostgreSQL.
         token.cancel_query(postgres::NoTls).unwrap();
         thread::yield_now();
     }

@@ -1,5 +1,7 @@
-//! Sessions interleaved statement by statement see exactly what the model says: snapshots at both
-//! isolation levels, own writes, savepoints, duplicates, first-updater-wins.
+//! Sessions interleaved statement by statement, against the model.
+//!
+//! Covered are snapshots at both isolation levels, own writes, savepoints, duplicates and
+//! first-updater-wins.
 
 use std::sync::Arc;
 
@@ -22,7 +24,7 @@ fn run(seed: u64, mix: Mix, steps: usize) {
     assert_eq!(rows, model.visible(model.commits()), "seed {seed}");
     subject.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     drop(subject);
-    // What was committed is there after an ordinary stop and start.
+    // Committed rows are there after an ordinary stop and start.
     let mut again = SqlSubject::open(env, true).expect("a closed database opens");
     assert_eq!(again.rows(), Ok(rows), "seed {seed}, opened again");
 }

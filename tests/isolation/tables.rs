@@ -1,4 +1,4 @@
-//! Sessions on tables and transactions, without SQL, see what the model says.
+//! Sessions on tables and transactions, without SQL, against the model.
 
 use std::sync::Arc;
 

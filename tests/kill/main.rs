@@ -1,17 +1,18 @@
-//! `kill -9` in the middle of work: what was acknowledged, and what anyone read, is there.
+//! `kill -9` in the middle of work: everything that was acknowledged or read is there afterwards.
 //!
-//! Eight clients move money between accounts and write what they did into `entry`; each remembers
-//! what the server acknowledged, and what it read of the others. Beside them pgbench runs, and
-//! somebody makes checkpoints, vacuums, builds indexes and replaces them. The server is killed,
-//! some rounds again during recovery, and started again. Then for every client its entries are
-//! there without a gap up to at least the last one acknowledged or read; at most the one commit in
-//! flight may be there beyond; balances and counts equal those of the entries; the sums of pgbench
-//! agree; `niwaki check` is clean.
+//! Eight clients move money between accounts and write their transfers into `entry`. Each client
+//! remembers the server's acknowledgements, and its reads of the others. Beside them runs pgbench,
+//! and a maintenance client makes checkpoints, vacuums, builds indexes and replaces them. The
+//! server is killed, some rounds again during recovery, and started again.
 //!
-//! No moment is a time: the server dies when the clients together have seen so many commits
-//! acknowledged, a recovery when it has read and written so many bytes. `NIWAKI_KILL_SEED` (1 unless
-//! given) determines these numbers and every client's choices, for each round by itself;
-//! `NIWAKI_KILL_ROUNDS` (5) says how many rounds. Both are printed.
+//! Then for every client its entries are there without a gap up to at least the last one
+//! acknowledged or read. At most the one commit in flight may be there beyond. Balances and counts
+//! equal those in the entries, the sums of pgbench agree, and `niwaki check` is clean.
+//!
+//! No moment is a time. The server dies when the clients together have seen a number of commits
+//! acknowledged. A recovery dies when it has read and written a number of bytes. `NIWAKI_KILL_SEED`
+//! (1 unless given) determines these numbers and every client's choices, for each round by itself.
+//! `NIWAKI_KILL_ROUNDS` (5) gives the number of rounds. Both are printed.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -26,10 +27,10 @@ const CLIENTS: usize = 8;
 const ACCOUNTS: u64 = 50;
 /// A pool smaller than the data, so that pages are evicted; checkpoints by log volume too.
 const SETTINGS: [&str; 4] = ["--set", "shared_buffers=4MB", "--set", "max_wal_size=64MB"];
-/// Commits that the clients see acknowledged before the kill, at least and at most.
+/// Least and greatest number of commits that the clients see acknowledged before the kill.
 const COMMITS: (u64, u64) = (50, 1500);
 
-/// What the clients know, kept outside the server.
+/// The clients' knowledge, kept outside the server.
 #[derive(Default)]
 struct Ledger {
     /// Last entry of each client whose commit was acknowledged.
@@ -56,7 +57,7 @@ fn setup(server: &Server) {
     assert!(output.status.success(), "pgbench -i: {}", text(&output));
 }
 
-/// Works until the connection breaks; says so to `acknowledged` after each commit.
+/// Works until the connection breaks; sends to `acknowledged` after each commit.
 fn work(
     mut client: postgres::Client,
     number: usize,
@@ -76,7 +77,7 @@ fn work(
         let delta = i64::try_from(random.below(1000)).unwrap() - 500;
         let mut transaction = client.transaction()?;
         if random.below(4) == 0 {
-            // Work that is rolled back must leave no trace.
+            // Rolled back work must leave no trace.
             let mut savepoint = transaction.savepoint("s")?;
             savepoint.execute(&update, &[&1_000_000_i64, &account])?;
             savepoint.execute(&insert, &[&me, &(seq + 1_000_000), &account, &1_000_000_i64])?;
@@ -87,7 +88,7 @@ fn work(
         ledger.sent[number].store(seq, Ordering::SeqCst);
         transaction.commit()?;
         ledger.acknowledged[number].store(seq, Ordering::SeqCst);
-        // Nobody counts any more once the server is to die; the next statement meets that.
+        // The receiver is gone once the server is to die; the next statement meets that.
         let _ = acknowledged.send(());
         if random.below(3) == 0 {
             let other = usize::try_from(random.below(CLIENTS as u64)).unwrap();
@@ -99,8 +100,8 @@ fn work(
     }
 }
 
-/// A checkpoint, a vacuum, an index that is built or one that is replaced beside the writers,
-/// whenever one is asked for, until the connection breaks or nobody asks.
+/// Makes a checkpoint, a vacuum, a new index or a replaced one beside the writers. Does so at each
+/// request, until the connection breaks or the requests end.
 fn maintain(
     mut client: postgres::Client,
     asked: &mpsc::Receiver<()>,
@@ -113,7 +114,7 @@ fn maintain(
             2 => &["vacuum entry"],
             3 => &["vacuum pgbench_branches"],
             4 => &["create index entry_extra on entry (delta); drop index entry_extra"],
-            // Writers take entries away from the old index until it goes.
+            // Writers remove entries from the old index until it is dropped.
             5 | 6 => &["reindex table concurrently account"],
             _ => &[
                 "drop index concurrently if exists account_balance",
@@ -127,7 +128,7 @@ fn maintain(
     Ok(())
 }
 
-/// Lets everybody work until `commits` of the clients' were acknowledged, and kills the server then.
+/// Lets all clients work until `commits` of their commits were acknowledged, then kills the server.
 fn work_until_killed(server: &mut Server, ledger: &Ledger, commits: u64, random: &mut Random) {
     let dying = &AtomicBool::new(false);
     let (acknowledged, acknowledgements) = mpsc::channel();
@@ -149,7 +150,7 @@ fn work_until_killed(server: &mut Server, ledger: &Ledger, commits: u64, random:
                 assert!(expected, "client {client} failed before the kill: {error:?}");
             });
         }
-        // Only the clients' senders are left: when all of them are gone, so is the channel.
+        // Only the clients' senders are left: the channel ends when all of them are gone.
         drop(acknowledged);
         let (connection, maintenance) = (server.client(), random.fork());
         scope.spawn(move || {
@@ -170,8 +171,9 @@ fn work_until_killed(server: &mut Server, ledger: &Ledger, commits: u64, random:
     pgbench.wait().expect("pgbench ends without a server");
 }
 
-/// Recovers a copy of `data`, to learn how many bytes a recovery reads and writes; kills recoveries
-/// of `data` itself at seeded numbers of them. Returns how many died before they were done.
+/// Recovers a copy of `data`, to learn how many bytes a recovery reads and writes. Then kills
+/// recoveries of `data` itself at seeded numbers of bytes. Returns the number of recoveries that
+/// died before they were done.
 fn kill_recoveries(data: &Path, kills: u64, random: &mut Random) -> u64 {
     let mut interrupted = 0;
     for _ in 0..kills {
@@ -191,7 +193,7 @@ fn kill_recoveries(data: &Path, kills: u64, random: &mut Random) -> u64 {
 
 fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder");
-    // One that others may read is no data directory.
+    // A folder that others may read is no data directory.
     let mode = std::fs::metadata(from).expect("a folder").permissions();
     std::fs::set_permissions(to, mode).expect("a mode");
     for entry in std::fs::read_dir(from).expect("a folder") {
@@ -222,7 +224,7 @@ fn verify(client: &mut postgres::Client, ledger: &Ledger) {
         assert!(last >= read, "client {number}: {read} was read by others, found {last}");
         assert!(last <= sent, "client {number}: sent {sent}, found {last}");
         assert_eq!(count, i64::from(last), "client {number}: entries without a gap");
-        // What is there now is what everybody will build on.
+        // All clients build on the entries that are there now.
         ledger.sent[number].store(last, Ordering::SeqCst);
         ledger.acknowledged[number].store(last, Ordering::SeqCst);
     }
@@ -285,7 +287,7 @@ fn nothing_acknowledged_or_read_is_lost() {
             round + 1
         );
     }
-    // A recovery that is over before it dies proves nothing: some must have been under way.
+    // A recovery that has ended before the kill proves nothing: some must have been under way.
     assert!(kills == 0 || interrupted > 0, "none of {kills} recoveries was interrupted");
     assert!(server.stop(), "a clean stop: {}", server.stderr());
     check(&data);

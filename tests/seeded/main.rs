@@ -1,9 +1,10 @@
-//! The suites find bugs: each bug planted in the engine makes one of them fail. Storage and txn have
-//! more planted bugs, which their own tests find.
+//! The suites find bugs: each bug planted in the engine makes one of them fail.
 //!
-//! One build holds all bugs (`niwaki_env::seeded_bug!`); planting is a global switch, so each bug has
-//! a process of its own. The suites run under the deterministic scheduler, some with one thread only.
-//! Run with `--features shuttle`; `NIWAKI_BUG` names one suite or bug.
+//! Storage and txn have more planted bugs, which their own tests find.
+//!
+//! One build holds all bugs (`niwaki_env::seeded_bug!`). Planting is a global switch, so each bug
+//! has its own process. The suites run under the deterministic scheduler, some with one thread
+//! only. Run with `--features shuttle`; `NIWAKI_BUG` names one suite or bug.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
@@ -35,18 +36,18 @@ const SEEDS: u64 = 6;
 /// Schedules tried before a bug counts as not found.
 const SCHEDULES: usize = 300;
 
-/// The same for schedules of the shortest scenario.
+/// Schedules of the shortest scenario tried before a bug counts as not found.
 const CONTENTIONS: usize = 12_000;
 
-/// The same for the model's stories.
+/// Schedules of the model's stories tried before a bug counts as not found.
 const STORIES: usize = 6_000;
 
-/// The same for the ledger, whose schedules are the longest.
+/// Schedules of the ledger, the longest ones, tried before a bug counts as not found.
 const LEDGERS: usize = 300;
 
 type Suite = fn() -> Result<(), String>;
 
-/// Bug, what it does, and the suite that must find it.
+/// Bug, its effect, and the suite that must find it.
 const BUGS: [(&str, &str, Suite); 95] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
@@ -190,7 +191,7 @@ fn alone(body: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Resul
     }
 }
 
-/// A text that doubles until it is too long.
+/// Builds a text that doubles until it is too long.
 fn charged_values() -> Result<(), String> {
     alone(|| {
         let mut charge = Charge::of(1);
@@ -199,7 +200,7 @@ fn charged_values() -> Result<(), String> {
     })
 }
 
-/// A session that holds much asks for more than all may have.
+/// Lets a session that holds much memory ask for more than all may have.
 fn accounted_memory() -> Result<(), String> {
     let before = memory::used().1;
     memory::set_limit(32 << 20);
@@ -213,7 +214,7 @@ fn accounted_memory() -> Result<(), String> {
     }
 }
 
-/// Work that its session does not want any more.
+/// Runs work that its session wants ended.
 fn asked_work() -> Result<(), String> {
     alone(|| {
         let cancelled = Arc::new(|| Err(TypeError::new("57014", "cancelled")));
@@ -223,11 +224,11 @@ fn asked_work() -> Result<(), String> {
     })
 }
 
-/// Crash images of the storage layer.
+/// Opens crash images of the storage layer.
 fn pages() -> Result<(), String> {
     for seed in 0..SEEDS {
         let keys = [60, 12, 300][usize::try_from(seed % 3).unwrap()];
-        // Without images of pages the log is made of many small records, and a long run of them comes
+        // Without full-page images the log is made of many small records. A long run of them comes
         // back to segments that hold the records of their earlier use.
         let full_page_writes = seed % 3 != 1;
         let plan = CrashPlan {
@@ -235,7 +236,8 @@ fn pages() -> Result<(), String> {
             steps: if full_page_writes { 250 } else { 700 },
             full_page_writes,
             mix: Mix { keys, ..Mix::default() },
-            // The first few images of a moment lose or keep whole files; torn writes come after them.
+            // The first few images of a moment lose or keep whole files; torn writes come after
+            // them.
             moments_every: if full_page_writes { 3 } else { 5 },
             images_per_moment: if full_page_writes { 12 } else { 1 },
             second_crash_every: 0,
@@ -250,17 +252,17 @@ fn pages() -> Result<(), String> {
     Ok(())
 }
 
-/// Failed syncs, restarts on the same machine, power losses.
+/// Lets syncs fail, restarts on the same machine, and takes the power away.
 fn restarting() -> Result<(), String> {
     alone(restarts::every_failed_sync)
 }
 
-/// Writes of the control file that stop in the middle.
+/// Stops writes of the control file in the middle.
 fn control() -> Result<(), String> {
     alone(restarts::every_torn_control)
 }
 
-/// Definitions, for who makes them and for others.
+/// Checks definitions, as their own session and others see them.
 fn definitions() -> Result<(), String> {
     alone(promises::definitions)
 }
@@ -277,27 +279,27 @@ fn late_cancel() -> Result<(), String> {
     alone(promises::late_cancel)
 }
 
-/// A cancel request for who waits.
+/// Sends a cancel request to a session that waits.
 fn cancelled_wait() -> Result<(), String> {
     story(promises::cancelled_wait, SCHEDULES)
 }
 
-/// Sequences behind a kill.
+/// Draws from sequences behind a kill.
 fn numbers() -> Result<(), String> {
     alone(promises::numbers_after_a_kill)
 }
 
-/// Files that no relation has.
+/// Puts files there that no relation has.
 fn strays_stay() -> Result<(), String> {
     alone(strays::nothing_goes_unsaid)
 }
 
-/// A catalog of zeros.
+/// Opens a catalog of zeros.
 fn no_new_catalog() -> Result<(), String> {
     alone(strays::no_catalog_is_filled_again)
 }
 
-/// Crash images of tables.
+/// Opens crash images of tables.
 fn tables() -> Result<(), String> {
     for seed in 0..SEEDS {
         let plan = CrashPlan {
@@ -317,52 +319,52 @@ fn tables() -> Result<(), String> {
     Ok(())
 }
 
-/// Shared rows that others move and delete.
+/// Shares rows that other sessions move and delete.
 fn sharing() -> Result<(), String> {
     let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, sharers::run)));
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
-/// Workers that lock a row and count it in one statement.
+/// Lets workers lock a row and count it in one statement.
 fn claims() -> Result<(), String> {
     let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, claims::run)));
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
-/// Sessions that draw numbers beside one that drops and restarts their sequence.
+/// Draws numbers beside a session that drops and restarts their sequence.
 fn sequences() -> Result<(), String> {
     let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, sequences::run)));
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
-/// Queues, index builds and readers until the process ends, and behind its restart.
+/// Runs queues, index builds and readers until the process ends, and behind its restart.
 fn ending() -> Result<(), String> {
     story(ledger::run_until_the_process_ends, LEDGERS)
 }
 
-/// The same while questions for memory are refused.
+/// Runs the ledger while requests for memory are refused.
 fn refused() -> Result<(), String> {
     story(ledger::run_short_of_memory, LEDGERS)
 }
 
-/// Statements that several threads read.
+/// Runs parallel statements.
 fn crews() -> Result<(), String> {
     let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, crews::run)));
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
-/// Databases that come and go.
+/// Runs databases that come and go.
 fn databases() -> Result<(), String> {
     let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, databases::come_and_go)));
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
-/// What only an old snapshot needs, and what comes back.
+/// Uses expired prefixes: keys that only an old snapshot needs, and that come back.
 fn over() -> Result<(), String> {
     story(stories::over_and_back, STORIES)
 }
 
-/// Interleaved sessions against the model.
+/// Compares interleaved sessions with the model.
 fn sessions() -> Result<(), String> {
     for seed in 0..SEEDS {
         alone(move || {
@@ -379,7 +381,7 @@ fn sessions() -> Result<(), String> {
     Ok(())
 }
 
-/// Concurrent transfers in many schedules, with and without a crash.
+/// Runs concurrent transfers in many schedules, with and without a crash.
 fn together() -> Result<(), String> {
     let ran = catch_unwind(AssertUnwindSafe(|| {
         simulate(CONTENTIONS, transfers::contend);
@@ -389,19 +391,19 @@ fn together() -> Result<(), String> {
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
-/// Readers by every path beside writers.
+/// Runs readers by every path beside writers.
 fn paths() -> Result<(), String> {
     let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, scans::run)));
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
-/// A story of the protocol's model.
+/// Runs a story of the protocol's model.
 fn story(story: fn(), schedules: usize) -> Result<(), String> {
     let ran = catch_unwind(AssertUnwindSafe(|| simulate(schedules, story)));
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
-/// Chains of any keys in random schemas.
+/// Runs chains of any keys in random schemas.
 fn any_keys() -> Result<(), String> {
     for seed in 0..2 * SEEDS {
         let heap_only = HeapOnlyUpdates::AnyKey;
@@ -546,7 +548,7 @@ fn beside_a_cleaner() -> Result<(), String> {
     story(stories::a_cleaner_beside_updates, 1)
 }
 
-/// The suites that bugs are found by: without a bug each of them holds.
+/// The suites that find bugs: without a bug each of them holds.
 const SUITES: [(&str, Suite); 47] = [
     ("pages", pages),
     ("restarting", restarting),
@@ -599,7 +601,7 @@ const SUITES: [(&str, Suite); 47] = [
 
 /// The environment variable that names the one suite or bug of a run.
 const ONLY: &str = "NIWAKI_BUG";
-/// What the name of a suite begins with there.
+/// Prefix of a suite's name in that variable.
 const SUITE: &str = "suite:";
 
 /// Runs a suite without a bug.
@@ -608,13 +610,13 @@ fn holds(name: &str, suite: Suite) {
     suite().unwrap_or_else(|error| panic!("suite {name} fails without a bug: {error}"));
 }
 
-/// Plants a bug, which its suite must find.
+/// Plants a bug, and requires that its suite finds it.
 fn is_found(bug: &'static str, what: &str, suite: Suite) {
     plant(Some(bug));
     let outcome = suite();
     let met = visits();
     match outcome {
-        // A schedule that does not end says nothing about what the bug does.
+        // A schedule without an end says nothing about the bug's effect.
         Err(error) if met == 0 || error.contains("exceeded max_steps") => {
             panic!("{bug} ({what}) was met {met} times, but something failed: {error}");
         }
@@ -626,7 +628,7 @@ fn is_found(bug: &'static str, what: &str, suite: Suite) {
     }
 }
 
-/// Runs this test for one suite or bug in a process of its own; its output, and whether it held.
+/// Runs this test for one suite or bug in a new process; returns its output, and whether it held.
 fn run_apart(name: &str) -> (String, bool) {
     let program = std::env::current_exe().expect("this program has a file");
     let test = ["--exact", "every_planted_bug_is_found", "--nocapture"];
@@ -634,7 +636,8 @@ fn run_apart(name: &str) -> (String, bool) {
     (String::from_utf8_lossy(&run.stderr).into_owned(), run.status.success())
 }
 
-/// Planting is for a whole process, and a run has one thread: so each has a process, one per core.
+/// Planting is for a whole process, and a run has one thread. So each bug has a process, one per
+/// core.
 #[test]
 fn every_planted_bug_is_found() {
     if let Ok(only) = std::env::var(ONLY) {
@@ -671,7 +674,7 @@ fn every_planted_bug_is_found() {
     for (name, output) in &missed {
         eprintln!("{name}:\n{output}");
     }
-    // The last lines of a long log are the ones that people see.
+    // Readers see only the last lines of a long log.
     let names: Vec<&String> = missed.iter().map(|(name, _)| name).collect();
     assert!(missed.is_empty(), "these failed: {names:?}");
 }

@@ -1,4 +1,4 @@
-//! Statements that several threads read, in schedules that a seed determines.
+//! Parallel statements, in schedules that a seed determines.
 
 use niwaki::{Database, Options};
 use niwaki_env::Env;
@@ -12,7 +12,7 @@ fn threads_read_the_rows_of_one_moment() {
     simulate(schedules(1_000), crews::run);
 }
 
-/// What the schedules rely on: there are other threads.
+/// Requires parallel threads, which the schedules rely on.
 #[test]
 fn other_threads_are_there() {
     alone(|| {

@@ -1,5 +1,8 @@
-//! Rows that refer and rows that are referred to, changed by several sessions at once, in schedules that a seed determines: no
-//! row is ever left without the one that it refers to; and the row lock without which one would be.
+//! Referencing and referenced rows changed by several sessions at once, in schedules that a seed
+//! determines.
+//!
+//! No row is ever left without the row that it refers to. Another test takes away the row lock that
+//! ensures this, and must find such a row.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,10 +16,11 @@ use niwaki_env::vfs::MemoryVfs;
 use niwaki_testkit::schedules::{schedules, seed, simulate};
 use niwaki_testkit::sql::{integer, query};
 
-/// Rows that are referred to, and that come and go.
+/// Number of referenced rows, which come and go.
 const KEYS: u64 = 3;
 
-/// What a session does in one transaction: inserts a row that refers, or changes what is referred to, itself or by a function.
+/// Returns the statement of a session's transaction. It inserts a referencing row, or changes
+/// referenced rows, itself or by a function.
 fn statement(rng: &SeededRng, session: u64, turn: u64) -> String {
     let key = rng.next_u64() % KEYS;
     let id = 100 * (session + 1) + turn;
@@ -51,7 +55,7 @@ fn work(session: &mut Session, rng: &SeededRng, number: u64) {
         }
         let end = if alive && !rng.next_u64().is_multiple_of(5) { "commit" } else { "rollback" };
         if let Err(error) = query(session, end) {
-            // What is deferred is refused by the commit.
+            // A deferred constraint is checked, and refused, at the commit.
             assert!(matches!(error.sqlstate, "23503" | "40001" | "40P01"), "{end}: {error}");
         }
     }
@@ -62,7 +66,7 @@ fn count(session: &mut Session, sql: &str) -> i64 {
     integer(&found.rows[0][0]).expect("a number")
 }
 
-/// Three sessions; then no row refers to nothing.
+/// Runs three sessions; afterwards no row refers to a missing row.
 fn refer_and_remove() {
     let seed = seed();
     let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);

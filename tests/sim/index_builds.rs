@@ -1,5 +1,6 @@
-//! Concurrent index builds beside writers, in schedules that a seed determines; and the wait between two of
-//! their steps, whose absence they must find.
+//! Concurrent index builds beside writers, in schedules that a seed determines.
+//!
+//! The schedules must find the absence of the wait between two steps of a build.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -42,7 +43,7 @@ fn counted(session: &mut Session, sql: &str) -> i64 {
     integer(&found.rows[0][0]).expect("a number")
 }
 
-/// Two writers, one build; then every index agrees with its table, and is used.
+/// Runs two writers and one build; afterwards every index agrees with its table, and is used.
 fn build_beside_writers() {
     let seed = seed();
     let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);

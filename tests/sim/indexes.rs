@@ -1,11 +1,13 @@
-//! Indexes of computed keys, of some rows and of large values beside writers, and indexes that come
-//! and go beside them, in schedules that a seed determines; with crashes. What users saw before:
+//! Special indexes beside writers, in schedules that a seed determines, with crashes.
+//!
+//! The indexes have computed keys, some rows only, or large values, and some come and go. Users saw
+//! before:
 //!
 //! - an index on an expression gave a row twice, or one that did not match, after plain updates of
 //!   several sessions (`unknown-seen`);
-//! - beside DROP INDEX CONCURRENTLY and REINDEX CONCURRENTLY the log got changes of files that were
-//!   dropped, and after a kill the directory did not open any more (W4; `tended-while-dropped` is
-//!   planted in a story, which meets it more often);
+//! - beside DROP INDEX CONCURRENTLY and REINDEX CONCURRENTLY the log got changes of dropped files.
+//!   After a kill the directory did not open any more (W4; `tended-while-dropped` is planted in a
+//!   story, which meets it more often);
 //! - CREATE UNIQUE INDEX CONCURRENTLY and REINDEX CONCURRENTLY found duplicates where a row had
 //!   moved, or had been deleted and inserted again (`live-page-by-page`, `conflict-with-itself`).
 //!   Real ones are refused still (`validation-unchecked`);
@@ -28,9 +30,9 @@ use niwaki_env::vfs::{CrashOptions, FaultyVfs, MemoryVfs};
 use niwaki_testkit::schedules::{schedules, seed, simulate};
 use niwaki_testkit::sql::{integer, query};
 
-/// Rows, which fill some pages.
+/// Number of rows, which fill some pages.
 const ROWS: u64 = 8;
-/// What each writer does at least.
+/// Least number of transactions of each writer.
 const TURNS: u64 = 5;
 
 fn open(env: Env) -> Database {
@@ -38,7 +40,7 @@ fn open(env: Env) -> Database {
     Database::open_with(env, options).expect("the database opens")
 }
 
-/// A large value: keys of it are read from copies.
+/// Makes a large value: keys of it are read from copies.
 fn large(rng: &SeededRng) -> String {
     let letter = char::from(b'a' + u8::try_from(rng.below(3)).expect("small"));
     format!("repeat('{letter}', {})", [5, 2200, 2300][rng.below(3) as usize])
@@ -63,8 +65,8 @@ fn prepare(database: &Database, rng: &SeededRng) {
     query(&mut session, &sql).expect("the table is made");
 }
 
-/// Statements of a transaction. Each may wait, and none fails. Ids stay what they are,
-/// and unique.
+/// Returns the statements of a transaction. Each may wait, and none fails. Ids stay the same, and
+/// unique.
 fn transaction(rng: &SeededRng) -> Vec<String> {
     let id = rng.below(ROWS);
     let keys = format!("update t set a = {}, b = {} where id = {id}", rng.below(4), rng.below(4));
@@ -72,7 +74,7 @@ fn transaction(rng: &SeededRng) -> Vec<String> {
     let statements = match rng.below(8) {
         0..=3 => return vec![keys],
         4 => return vec![filler],
-        // Rows that move.
+        // The rows move.
         5 => vec![
             format!("update t set pad = repeat('q', {}) where id = {id}", 300 + 700 * rng.below(3)),
             keys,
@@ -87,7 +89,8 @@ fn transaction(rng: &SeededRng) -> Vec<String> {
     ["begin".to_owned()].into_iter().chain(statements).collect()
 }
 
-/// `others`: somebody defines indexes meanwhile.
+/// Writes until the other sessions have finished their definitions of indexes; `others` says that
+/// they have not.
 fn write(mut session: Session, rng: &SeededRng, others: &AtomicBool) {
     // Ends with the definitions, or before.
     for turn in 0..20 * TURNS {
@@ -97,7 +100,7 @@ fn write(mut session: Session, rng: &SeededRng, others: &AtomicBool) {
         for statement in transaction(rng) {
             match query(&mut session, &statement) {
                 Ok(_) => {}
-                // Who waits for the row meanwhile finds it gone, and another of its id.
+                // A session that waited for the row finds it gone, and another row with its id.
                 Err(error) if matches!(error.sqlstate, "40P01" | "23505") => {
                     let deadlock = error.sqlstate == "40P01";
                     assert!(deadlock || !statement.starts_with("update"), "{statement}: {error}");
@@ -110,7 +113,7 @@ fn write(mut session: Session, rng: &SeededRng, others: &AtomicBool) {
     }
 }
 
-/// Makes indexes anew and drops them.
+/// Creates indexes and drops them.
 fn define(session: &mut Session, rng: &SeededRng) {
     for turn in 0..2 {
         let statements = match rng.below(4) {
@@ -124,14 +127,14 @@ fn define(session: &mut Session, rng: &SeededRng) {
         for statement in statements {
             if let Err(error) = query(session, &statement) {
                 assert_eq!(error.sqlstate, "40P01", "{statement}: {error}");
-                // What is left behind is left out from now on.
+                // Later statements leave out an index that is left behind.
                 break;
             }
         }
     }
 }
 
-/// Everybody at once.
+/// Runs all sessions at the same time.
 fn work(database: &Database, seed: u64, defines: bool) {
     let rng = |number: u64| SeededRng::new(seed ^ number << 32);
     let others = Arc::new(AtomicBool::new(defines));
@@ -156,7 +159,7 @@ fn number(session: &mut Session, sql: &str) -> i64 {
     integer(&found.rows[0][0]).expect("a number")
 }
 
-/// Each index gives what the heap has, and every invariant holds.
+/// Requires that each index gives the rows of the heap, and that every invariant holds.
 fn verify(database: &Database) {
     let mut session = database.session();
     let conditions = [
@@ -225,8 +228,8 @@ fn come_and_go_and_crash() {
     }
 }
 
-/// Rows with few different keys come and go while a unique index on them is built. It is
-/// built, and then no two rows have one key, or refused.
+/// Builds a unique index while rows with few different keys come and go. The build is done, and
+/// then no two rows have one key, or it is refused.
 fn duplicates() {
     let seed = seed();
     let database = open(Env::simulated(Arc::new(MemoryVfs::new()), seed));
@@ -265,13 +268,14 @@ fn duplicates() {
     assert!(report.violations.is_empty(), "{:#?}", report.violations);
 }
 
-/// Too long for a row where limits are small, and nothing makes it shorter.
+/// Makes a key that is too long for a row where limits are small, and does not compress.
 fn key_out_of_line(rng: &SeededRng) -> String {
     (0..200).map(|_| char::from(b'a' + rng.below(26) as u8)).collect()
 }
 
-/// Keys that lie out of line change, and are rolled back, in several sessions. Each takes removed
-/// versions in hand and reads their keys, and gives up values beside the others'. Every entry goes.
+/// Changes out-of-line keys, with rollbacks, in several sessions. Each session cleans up removed
+/// versions and reads their keys. Meanwhile other sessions free such values. Every stale entry is
+/// removed.
 fn keys_out_of_line() {
     const ROWS: u64 = 4;
     let seed = seed();
@@ -302,7 +306,7 @@ fn keys_out_of_line() {
     (0..3).for_each(|_| database.tend().expect("a round of the gardener"));
     writers.into_iter().for_each(|writer| writer.join().expect("a writer ends"));
     (0..8).for_each(|_| database.tend().expect("a round of the gardener"));
-    // Rare paths lose some of what is to be seen to.
+    // Rare paths lose some of the entries to clean up.
     if rare::is_started() {
         query(&mut session, "vacuum (index_cleanup on) k").expect("a vacuum");
     }

@@ -1,9 +1,11 @@
 //! Queues, index builds, vacuum, readers and crashes, all at once and from SQL: see
-//! `niwaki_testkit::ledger`. `NIWAKI_SIM_SCHEDULES` sets how many schedules each test tries;
-//! `NIWAKI_BUG` plants a bug first, so that the test must fail.
+//! `niwaki_testkit::ledger`.
+//!
+//! `NIWAKI_SIM_SCHEDULES` sets the number of schedules that each test tries. `NIWAKI_BUG` plants a
+//! bug first, so that the test must fail.
 //!
 //! A disk that says "synced" and did nothing is left out. Nothing is promised on such a disk: W2
-//! rests on what a sync says. Its power loss may take commits, and need not leave a trace.
+//! rests on the truth of a sync. Its power loss may take commits, and need not leave a trace.
 
 use std::sync::{Arc, Mutex};
 
@@ -58,14 +60,14 @@ fn files_lost_below_the_engine_are_told_of() {
     simulate(schedules(40), ledger::run_beside_lost_files);
 }
 
-/// The schedules of a seed differed from run to run: work was done in the order of hash tables, and
-/// that was another one in each table. So the seed that a failing test printed was worth little.
+/// The schedules of a seed differed from run to run. Work was done in the order of hash tables,
+/// which differed from table to table. So the seed that a failing test printed was worth little.
 #[test]
 fn a_seed_gives_the_same_schedules_again() {
     simulate_twice(2, ledger::run_and_note);
 }
 
-/// The simulation's own rule, on which the others rest.
+/// The simulation's own rule, which the other tests rely on.
 #[test]
 fn threads_of_a_process_that_ended_take_no_step() {
     simulate(60, || {

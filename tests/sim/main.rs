@@ -1,7 +1,9 @@
-//! The whole engine under the deterministic scheduler: concurrent sessions that transfer, count and
-//! read, in schedules that a seed determines, and crashes in the middle of them.
+//! The whole engine under the deterministic scheduler.
 //!
-//! `NIWAKI_SIM_SCHEDULES` sets how many schedules each test tries.
+//! Concurrent sessions transfer, count and read, in schedules that a seed determines, with crashes
+//! in the middle.
+//!
+//! `NIWAKI_SIM_SCHEDULES` sets the number of schedules that each test tries.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -33,7 +35,7 @@ fn prepare(database: &Database) {
     query(&mut session, &sql).expect("the tables are made");
 }
 
-/// What a transaction came to.
+/// Outcome of a transaction.
 enum Outcome {
     Committed,
     /// Rolled back, by the session itself or to break a deadlock or a conflict.
@@ -56,7 +58,7 @@ fn run_all(session: &mut Session, statements: &[String]) -> Outcome {
     }
 }
 
-/// Moves `amount` between two accounts, and counts at each of them.
+/// Moves `amount` between two accounts, and counts the transfer at each of them.
 fn transfer(rng: &SeededRng, level: &str) -> Vec<String> {
     let account = || 1 + i64::try_from(rng.below(ACCOUNTS.unsigned_abs())).unwrap();
     let (from, mut to) = (account(), account());
@@ -154,7 +156,8 @@ fn acknowledged_transfers_survive_a_crash_in_the_middle() {
         prepare(&database);
         disk.record();
         let base = disk.changes();
-        // For each transaction: changes of the disk when it began, and when it was acknowledged.
+        // For each transaction: the number of disk changes when it began, and when it was
+        // acknowledged.
         let log = Arc::new(std::sync::Mutex::new(Vec::new()));
         let writers: Vec<_> = (0..3)
             .map(|number| {

@@ -1,5 +1,7 @@
-//! Materialized views that several sessions refresh while others read and write, in schedules that a seed determines: what a
-//! reader sees are always the rows of one moment, by the heap and by an index.
+//! Materialized views that several sessions refresh while others read and write, in schedules that
+//! a seed determines.
+//!
+//! A reader always sees the rows of one moment, by the heap and by an index.
 
 use std::sync::Arc;
 
@@ -18,7 +20,7 @@ fn number(session: &mut Session, sql: &str) -> Result<i64, niwaki::SqlError> {
     Ok(integer(&query(session, sql)?.rows[0][0]).expect("a number"))
 }
 
-/// Moves something from one account to another, which may come and go.
+/// Moves an amount from one account to another. Accounts may come and go.
 fn transfer(session: &mut Session, rng: &SeededRng) -> Result<(), niwaki::SqlError> {
     let (from, to) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS));
     let amount = 1 + rng.below(9);
@@ -34,7 +36,7 @@ fn refresh(session: &mut Session, rng: &SeededRng) -> Result<(), niwaki::SqlErro
     Ok(())
 }
 
-/// Reads twice: at REPEATABLE READ the same.
+/// Reads twice; at REPEATABLE READ both answers are the same.
 fn read(session: &mut Session, rng: &SeededRng, repeatable: bool) -> Result<(), niwaki::SqlError> {
     let digest = "select sum(v)::int8 * 10000 + sum(k * v)::int8 from m";
     let first = number(session, digest)?;

@@ -1,5 +1,6 @@
-//! Sessions that draw numbers beside one that drops, restarts and alters their sequence, in schedules
-//! that a seed determines.
+//! Sessions that draw numbers from a sequence, in schedules that a seed determines.
+//!
+//! Beside them a session drops, restarts and alters the sequence.
 
 use niwaki_testkit::schedules::{schedules, simulate};
 use niwaki_testkit::sequences;

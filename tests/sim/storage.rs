@@ -1,5 +1,7 @@
-//! The storage layer under the deterministic scheduler: threads that commit to shared pages, and a
-//! checkpointer; then a crash at some moment, which no acknowledged commit may notice.
+//! The storage layer under the deterministic scheduler.
+//!
+//! Threads commit to shared pages, beside a checkpointer. Then comes a crash at some moment, which
+//! no acknowledged commit may notice.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,12 +23,13 @@ fn open(env: Env) -> Pages {
     Pages::open(env, true).expect("the storage opens")
 }
 
-/// Each writer's commits count up on its own keys, two on every page of two.
+/// Returns the rows of a writer's commit. Each commit counts up on the writer's own keys, two on
+/// every page of two.
 fn rows_of(writer: i64, value: i64) -> BTreeMap<i64, Option<i64>> {
     [writer * 10, writer * 10 + 1, writer * 10 + 100].map(|key| (key, Some(value))).into()
 }
 
-/// The value that a writer's keys agree on; 0 for none.
+/// Returns the value that a writer's keys agree on; 0 for none.
 fn value_of(rows: &Rows, writer: i64) -> i64 {
     let values: Vec<_> = rows_of(writer, 0).keys().map(|key| rows.get(key).copied()).collect();
     assert!(values.windows(2).all(|pair| pair[0] == pair[1]), "writer {writer}: {values:?}");
@@ -42,7 +45,8 @@ fn concurrent_commits_survive_a_crash() {
         let pages = open(Env::simulated(Arc::new(disk.clone()), seed));
         disk.record();
         let base = disk.changes();
-        // Writer, value, changes of the disk when it began and when it was acknowledged.
+        // Writer, value, and the numbers of disk changes when the commit began and when it was
+        // acknowledged.
         let log = Arc::new(Mutex::new(Vec::new()));
         let mut threads = Vec::new();
         for writer in 0..WRITERS {

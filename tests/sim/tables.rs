@@ -1,5 +1,6 @@
-//! Tables and transactions under the deterministic scheduler; what happens is in
-//! `niwaki_testkit::transfers`, `sharers`, `upserts` and `scans`.
+//! Tables and transactions under the deterministic scheduler.
+//!
+//! The actions are in `niwaki_testkit::transfers`, `sharers`, `upserts` and `scans`.
 
 use niwaki_testkit::schedules::{schedules, simulate};
 use niwaki_testkit::{intervals, scans, sharers, stories, transfers, upserts};

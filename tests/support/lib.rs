@@ -1,4 +1,4 @@
-//! Starts the released binary on a directory of its own, and helps to drive it.
+//! Servers of the tests: starts the released binary on a directory of its own, and drives it.
 //!
 //! The binary is `$NIWAKI_BINARY`, or `niwaki` beside the test's own target folder.
 
@@ -12,15 +12,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How long a start, recovery included, may take before a test gives up.
+/// Longest time of a start, recovery included, before a test gives up.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A folder that goes with its owner.
+/// A folder that is removed with its owner.
 #[derive(Debug)]
 pub struct TempDir(PathBuf);
 
 impl TempDir {
-    /// A new, empty folder whose name begins with `name`.
+    /// Makes a new, empty folder whose name begins with `name`.
     ///
     /// # Panics
     /// When the system refuses.
@@ -33,7 +33,7 @@ impl TempDir {
         Self(path)
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -41,14 +41,14 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
-        // A failed test leaves its data for whoever looks into it.
+        // A failed test leaves its data for inspection.
         if !std::thread::panicking() {
             let _ = fs::remove_dir_all(&self.0);
         }
     }
 }
 
-/// The binary under test.
+/// Returns the binary under test.
 ///
 /// # Panics
 /// When there is none.
@@ -82,7 +82,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts on `data` with further arguments, and waits until it accepts.
+    /// Starts on `data` with further arguments, and waits until the server accepts connections.
     ///
     /// # Panics
     /// When it does not start.
@@ -93,10 +93,10 @@ impl Server {
         }
     }
 
-    /// Like [`Server::start`].
+    /// Works like [`Server::start`].
     ///
     /// # Errors
-    /// What the server printed when it ended instead of accepting.
+    /// The output of the server when it ended instead of accepting.
     ///
     /// # Panics
     /// When neither happens in time.
@@ -104,11 +104,11 @@ impl Server {
         Self::try_start_under(&[], data, arguments)
     }
 
-    /// Like [`Server::try_start`], under another program that runs the binary: its name and
+    /// Works like [`Server::try_start`], under another program that runs the binary: its name and
     /// arguments. The server must stay the child that the program is started as.
     ///
     /// # Errors
-    /// What the server printed when it ended instead of accepting.
+    /// The output of the server when it ended instead of accepting.
     ///
     /// # Panics
     /// When neither happens in time.
@@ -137,7 +137,7 @@ impl Server {
         }
     }
 
-    /// Starts without waiting for anything: it may still recover.
+    /// Starts without waiting: the server may still recover.
     ///
     /// # Panics
     /// When the binary cannot be run.
@@ -182,7 +182,7 @@ impl Server {
         Self { child, port: 0, data, arguments, lines, errors: Some(receive) }
     }
 
-    /// Whether it has said that it accepts connections.
+    /// Decides whether the server has reported that it accepts connections.
     pub fn is_ready(&mut self) -> bool {
         while self.port == 0
             && let Ok(line) = self.lines.try_recv()
@@ -192,7 +192,8 @@ impl Server {
         self.port != 0
     }
 
-    /// Bytes it has read from and written to files and pipes so far; 0 once it has ended.
+    /// Returns the bytes it has read from and written to files and pipes so far; 0 once it has
+    /// ended.
     pub fn io_bytes(&self) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/io", self.pid())).unwrap_or_default();
         let moved = |line: &str| {
@@ -202,17 +203,17 @@ impl Server {
         text.lines().filter_map(moved).sum()
     }
 
-    /// TCP port on 127.0.0.1.
+    /// Returns the TCP port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The process.
+    /// Returns the process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// A raw connection.
+    /// Opens a raw connection.
     ///
     /// # Panics
     /// When it is refused.
@@ -222,7 +223,7 @@ impl Server {
         stream
     }
 
-    /// A client.
+    /// Connects a client.
     ///
     /// # Panics
     /// When the connection is refused.
@@ -230,7 +231,7 @@ impl Server {
         self.try_client().expect("a connection")
     }
 
-    /// A client.
+    /// Connects a client.
     ///
     /// # Errors
     /// When the connection is refused.
@@ -244,20 +245,20 @@ impl Server {
             .connect(postgres::NoTls)
     }
 
-    /// Ends it as a power failure of the process would.
+    /// Ends the process as a power failure would.
     ///
     /// # Panics
     /// When it cannot be signalled.
     pub fn kill(&mut self) {
         self.child.kill().expect("to kill the server");
         let _ = self.child.wait();
-        // What it said before, so that `is_ready` tells whether it had come so far.
+        // Reads the earlier output, so that `is_ready` says whether the server had come so far.
         while let Ok(line) = self.lines.recv() {
             self.port = port_of(&line).unwrap_or(self.port);
         }
     }
 
-    /// Ends it with SIGTERM and waits; true when it stopped cleanly.
+    /// Ends the server with SIGTERM and waits; true when it stopped cleanly.
     ///
     /// # Panics
     /// When it cannot be signalled.
@@ -267,7 +268,7 @@ impl Server {
         self.child.wait().expect("an exit status").success()
     }
 
-    /// Waits for its end: `"exit N"` or `"signal N"`.
+    /// Waits for the end of the process: `"exit N"` or `"signal N"`.
     ///
     /// # Panics
     /// When there is no status to be had.
@@ -289,12 +290,13 @@ impl Server {
         *self = Self::start(&self.data.clone(), &arguments);
     }
 
-    /// Everything it wrote to standard error; waits for its end.
+    /// Returns everything the server wrote to standard error; waits for its end.
     pub fn stderr(&mut self) -> String {
         self.errors.take().and_then(|errors| errors.recv().ok()).unwrap_or_default()
     }
 
-    /// Runs a PostgreSQL client program against it, with `-h`, `-p`, `-U` set by environment.
+    /// Runs a PostgreSQL client program against the server, with `-h`, `-p`, `-U` set by
+    /// environment.
     ///
     /// # Panics
     /// When the program is not installed.
@@ -304,7 +306,8 @@ impl Server {
             .unwrap_or_else(|error| panic!("{program} (PostgreSQL 15 clients) is needed: {error}"))
     }
 
-    /// A PostgreSQL client program, ready to be started, with the environment of [`Server::run`].
+    /// Returns a PostgreSQL client program, ready to be started, with the environment of
+    /// [`Server::run`].
     pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
@@ -325,13 +328,13 @@ impl Drop for Server {
     }
 }
 
-/// The port in the line that says that the server accepts connections.
+/// Returns the port in the line that says that the server accepts connections.
 fn port_of(line: &str) -> Option<u16> {
     let address = line.strip_prefix("niwaki ready on ")?;
     Some(address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port"))
 }
 
-/// Runs `niwaki check` and panics with its words unless every invariant holds.
+/// Runs `niwaki check` and panics with its output unless every invariant holds.
 ///
 /// # Panics
 /// When an invariant does not hold.
@@ -344,7 +347,7 @@ pub fn check(data: &Path) {
     assert!(output.status.success(), "niwaki check: {}", text(&output));
 }
 
-/// Standard output and standard error of a program, for a message.
+/// Returns standard output and standard error of a program, for a message.
 pub fn text(output: &Output) -> String {
     format!(
         "{}\n{}{}",
@@ -359,18 +362,18 @@ pub fn text(output: &Output) -> String {
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of this seed, however small it is.
+    /// Makes a generator for this seed, however small it is.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// Another generator, for another thread.
+    /// Makes another generator, for another thread.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self::new(self.below(u64::MAX))
     }
 
-    /// The next number below `bound`.
+    /// Returns the next number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -1,12 +1,12 @@
 //! Bytes that no client sends: whatever comes, it costs its own connection only.
 //!
-//! Messages are drawn as clients send them, among them those of the recorded conversations of psql
-//! and pgbench, and their bytes are damaged ([`messages`]). They go to the server in pieces of any
-//! size, before or after the start of a session, and the connection ends in some way. After each
+//! Messages are drawn as clients send them, with messages from the recorded conversations of psql
+//! and pgbench. Then their bytes are damaged ([`messages`]). The bytes go to the server in pieces
+//! of any size, before or after the start of a session. The connection ends in some way. After each
 //! one the server still answers a new connection, and at once; its memory stays within its limit. A
 //! transaction that was open all the time commits, and the directory is whole.
 //!
-//! `NIWAKI_WIRE_SEED` (1 unless given) draws all cases, `NIWAKI_WIRE_CASES` says how many,
+//! `NIWAKI_WIRE_SEED` (1 unless given) draws all cases. `NIWAKI_WIRE_CASES` gives their number, and
 //! `NIWAKI_WIRE_ONLY` runs one by its number. All are printed.
 
 mod messages;
@@ -27,13 +27,14 @@ const SETTINGS: [&str; 6] = [
     "--set",
     "statement_timeout=2s",
 ];
-/// Resident memory of the server, in kB, at most: its limit, and what it does not count.
+/// Most resident memory of the server, in kB: its limit, with room for memory that the limit does
+/// not count.
 const RESIDENT_KB_MAX: u64 = 384 << 10;
-/// How long a new connection may take to be answered.
+/// Longest time until a new connection is answered.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
-/// How long a connection may take to end once nothing comes any more: some statements' timeouts.
+/// Longest time until a connection ends once nothing comes any more: some statements' timeouts.
 const END_MAX: Duration = Duration::from_secs(60);
-/// How long a client waits that wants to read a little.
+/// Wait of a client that wants to read a little.
 const LITTLE: Duration = Duration::from_millis(5);
 
 type Result<T> = std::result::Result<T, String>;
@@ -42,10 +43,10 @@ fn number(name: &str) -> Option<u64> {
     Some(std::env::var(name).ok()?.parse().expect("a number"))
 }
 
-/// The generator of one case.
+/// Returns the generator of one case.
 fn random(seed: u64, case: u64) -> Random {
     let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(case));
-    // Neighbouring seeds begin alike; a few numbers on they do not.
+    // Neighbouring seeds begin alike; a few numbers later they differ.
     for _ in 0..8 {
         random.below(2);
     }
@@ -61,7 +62,7 @@ fn connect(server: &Server) -> Result<TcpStream> {
     Ok(socket)
 }
 
-/// Sends, and reads messages up to ReadyForQuery; those of type `wanted` are returned.
+/// Sends, and reads messages up to ReadyForQuery. Returns the messages of type `wanted`.
 fn ask(socket: &mut TcpStream, bytes: &[u8], wanted: u8) -> Result<Vec<Vec<u8>>> {
     let gone = |error: std::io::Error| format!("no answer: {error}");
     socket.write_all(bytes).map_err(gone)?;
@@ -81,14 +82,14 @@ fn ask(socket: &mut TcpStream, bytes: &[u8], wanted: u8) -> Result<Vec<Vec<u8>>>
     }
 }
 
-/// A session that has begun.
+/// Returns a session that has begun.
 fn session(server: &Server) -> Result<TcpStream> {
     let mut socket = connect(server)?;
     ask(&mut socket, &messages::startup(), b'Z')?;
     Ok(socket)
 }
 
-/// A new connection is answered; how long that took.
+/// Requires that a new connection is answered; returns how long that took.
 fn answers(server: &Server) -> Result<Duration> {
     let start = Instant::now();
     let rows = ask(&mut session(server)?, &messages::message(b'Q', b"select 1\0"), b'D')?;
@@ -99,7 +100,7 @@ fn answers(server: &Server) -> Result<Duration> {
     if took > ANSWER_MAX { Err(format!("select 1 took {took:?}")) } else { Ok(took) }
 }
 
-/// Resident memory in kB; `None` where the system does not tell.
+/// Returns the resident memory in kB; `None` where the system does not report it.
 fn resident_kb(server: &Server) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{}/status", server.pid())).ok()?;
     let line = text.lines().find(|line| line.starts_with("VmRSS:"))?;
@@ -115,7 +116,7 @@ fn read_to_end(socket: &mut TcpStream) -> Result<()> {
             Ok(_) if start.elapsed() < END_MAX => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                // It was reset: bytes were left that nobody reads.
+                // The connection was reset: the server had not read all bytes.
                 return Ok(());
             }
             _ => return Err(format!("the connection has not ended within {END_MAX:?}")),
@@ -123,7 +124,7 @@ fn read_to_end(socket: &mut TcpStream) -> Result<()> {
     }
 }
 
-/// Plays one case; what is sent is left in `sent`.
+/// Plays one case; the sent bytes are left in `sent`.
 fn play(server: &Server, texts: &[String], random: &mut Random, sent: &mut Vec<u8>) -> Result<()> {
     let mut socket = match random.below(8) {
         0 => {
@@ -146,9 +147,9 @@ fn play(server: &Server, texts: &[String], random: &mut Random, sent: &mut Vec<u
         rest = &rest[count..];
     }
     match random.below(5) {
-        // It goes without a word.
+        // The client closes the connection at once.
         0 => Ok(()),
-        // It goes in the middle of the answer.
+        // The client closes the connection in the middle of the answer.
         1 => {
             let set = socket.set_read_timeout(Some(LITTLE));
             set.map_err(|error| error.to_string())?;
@@ -156,7 +157,7 @@ fn play(server: &Server, texts: &[String], random: &mut Random, sent: &mut Vec<u
             Ok(())
         }
         _ => {
-            // Who was reset has nothing left to say.
+            // After a reset there is nothing left to send.
             let _ = socket.shutdown(Shutdown::Write);
             read_to_end(&mut socket)
         }

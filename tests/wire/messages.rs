@@ -1,12 +1,12 @@
-//! Messages as clients send them, drawn, and what becomes of their bytes.
+//! Messages drawn as clients send them, with damage to their bytes.
 
 use support::Random;
 
-/// What psql and pgbench sent.
+/// Recorded messages of psql and pgbench.
 const TRACES: [&str; 2] =
     [include_str!("../clients/psql.trace"), include_str!("../clients/pgbench.trace")];
 
-/// Statements of any kind, beside those of the traces.
+/// Statements of any kind, beside the statements of the traces.
 const TEXTS: [&str; 26] = [
     "",
     "select 1; select 2",
@@ -68,7 +68,8 @@ const EDGES: [u32; 12] = [
 ];
 
 const PROTOCOL_3: u32 = 196_608;
-/// Version 3.0 as often as not; TLS, GSSAPI, a cancel request; versions that nobody speaks.
+/// Protocol codes. Version 3.0 comes as often as not. The others are TLS, GSSAPI, a cancel request,
+/// and versions that no program speaks.
 const CODES: [u32; 10] = [
     PROTOCOL_3, PROTOCOL_3, PROTOCOL_3, PROTOCOL_3, 80_877_103, 80_877_104, 80_877_102, 131_072,
     196_610, 262_144,
@@ -78,12 +79,12 @@ pub(crate) fn pick<'a, T>(list: &'a [T], random: &mut Random) -> &'a T {
     &list[place(list.len(), random)]
 }
 
-/// A number below `bound`, which is not 0.
+/// Returns a number below `bound`, which is not 0.
 fn place(bound: usize, random: &mut Random) -> usize {
     usize::try_from(random.below(bound as u64)).expect("below a usize")
 }
 
-/// Every statement that may be drawn.
+/// Returns every statement that may be drawn.
 pub(crate) fn texts() -> Vec<String> {
     let lines = TRACES.iter().flat_map(|trace| trace.lines());
     let sent = lines.filter_map(|line| {
@@ -97,18 +98,18 @@ pub(crate) fn texts() -> Vec<String> {
     sent.chain(TEXTS.iter().map(|text| (*text).to_owned())).collect()
 }
 
-/// A packet without a type: its length, a code, the rest.
+/// Returns a packet without a type: its length, a code, the rest.
 fn packet(code: u32, rest: &[u8]) -> Vec<u8> {
     let length = u32::try_from(rest.len() + 8).expect("a short packet");
     [&length.to_be_bytes()[..], &code.to_be_bytes(), rest].concat()
 }
 
-/// The start of a session.
+/// Returns the start of a session.
 pub(crate) fn startup() -> Vec<u8> {
     packet(PROTOCOL_3, b"user\0postgres\0database\0postgres\0\0")
 }
 
-/// A message: its type, its length, the rest.
+/// Returns a message: its type, its length, the rest.
 pub(crate) fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len() + 4).expect("a short message");
     [&[kind][..], &length.to_be_bytes(), body].concat()
@@ -118,7 +119,7 @@ fn cstring(text: impl AsRef<str>) -> Vec<u8> {
     [text.as_ref().as_bytes(), b"\0"].concat()
 }
 
-/// The first packet of a connection, or what stands for one.
+/// Returns the first packet of a connection, or bytes in its place.
 pub(crate) fn opening(random: &mut Random) -> Vec<u8> {
     let rest: &[u8] = match random.below(4) {
         0 => b"user\0postgres\0\0",
@@ -137,7 +138,7 @@ fn short(number: usize) -> [u8; 2] {
     u16::try_from(number).expect("a few").to_be_bytes()
 }
 
-/// Formats of values: none, one for all, one for each, or as many as do not fit.
+/// Draws formats of values: none, one for all, one for each, or a wrong number.
 fn formats(values: usize, random: &mut Random) -> Vec<u8> {
     let count = *pick(&[0, 0, 1, values, values + 1], random);
     let mut body = short(count).to_vec();
@@ -177,7 +178,7 @@ fn bind(random: &mut Random) -> Vec<u8> {
     message(b'B', &body)
 }
 
-/// A message of a session.
+/// Returns a message of a session.
 pub(crate) fn draw(texts: &[String], random: &mut Random) -> Vec<u8> {
     let named = |kind: u8, random: &mut Random| {
         let mut body = vec![*pick(b"SP", random)];
@@ -214,7 +215,7 @@ pub(crate) fn draw(texts: &[String], random: &mut Random) -> Vec<u8> {
 /// Longest part that is moved about, in bytes.
 const PART_BYTES: usize = 200;
 
-/// Does up to five things to bytes; in one of six cases nothing.
+/// Does up to five damages to bytes; in one of six cases none.
 pub(crate) fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..random.below(6) {
         if bytes.is_empty() {

@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: holds the rules of the tree that neither the compiler nor clippy can hold.
-//! `cargo xtask functions`: writes `docs/functions.md` anew.
+//! Tasks of this tree. `cargo xtask tidy` checks the rules that neither the compiler nor clippy can
+//! check. `cargo xtask functions` writes `docs/functions.md` anew.
 #![forbid(unsafe_code)]
 
 mod tidy;
@@ -18,7 +18,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the test that compares `docs/functions.md` with the tables of functions, and lets it write the file.
+/// Runs the test that compares `docs/functions.md` with the tables of functions, and lets it write
+/// the file.
 fn functions() -> ExitCode {
     let status = Command::new(env!("CARGO"))
         .args(["test", "-p", "niwaki-sql", "--lib", "the_document_is_up_to_date"])

@@ -1,4 +1,6 @@
-//! Every rule looks at the tree as it would be committed and gives findings; one finding fails.
+//! The rules of the tree: each looks at the tree as it would be committed and gives findings.
+//!
+//! One finding fails the command.
 
 mod bugs;
 mod invariants;
@@ -16,11 +18,11 @@ use std::process::{Command, ExitCode};
 
 use source::Source;
 
-/// Something that breaks a rule.
+/// A place that breaks a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
-    /// From 1; 0 when it concerns the whole file.
+    /// The line, counted from 1; 0 when the finding concerns the whole file.
     line: usize,
     what: String,
 }
@@ -49,7 +51,7 @@ struct File {
 /// The files of the tree.
 struct Tree {
     files: Vec<File>,
-    /// The Rust files among them, taken apart.
+    /// The Rust files of the tree, taken apart.
     sources: Vec<Source>,
 }
 
@@ -64,7 +66,8 @@ impl Tree {
         Self { files, sources }
     }
 
-    /// What git knows and what it would add: neither build products nor ignored files.
+    /// Reads the files that git knows and the files that it would add: neither build products nor
+    /// ignored files.
     fn read(root: &Path) -> Result<Self, String> {
         let listing = Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -76,7 +79,8 @@ impl Tree {
         }
         let mut files = Vec::new();
         for path in String::from_utf8_lossy(&listing.stdout).split_terminator('\0') {
-            // A file removed and not yet committed is listed; one of other bytes than text is data.
+            // A file that is removed and not yet committed is listed. A file that is not UTF-8 is
+            // data.
             let Ok(bytes) = std::fs::read(root.join(path)) else { continue };
             let Ok(text) = String::from_utf8(bytes) else { continue };
             files.push(File { path: path.to_owned(), text });
@@ -89,7 +93,7 @@ impl Tree {
     }
 }
 
-/// All rules on the tree.
+/// Runs all rules on the tree.
 fn findings(tree: &Tree) -> Vec<Finding> {
     let rules: [fn(&Tree) -> Vec<Finding>; 8] = [
         bugs::check,
@@ -106,7 +110,7 @@ fn findings(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// The command: prints every finding, and says what is worth a look though it breaks no rule.
+/// Runs the command: prints every finding, and notes other places that break no rule.
 pub(crate) fn main() -> ExitCode {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
     let tree = match Tree::read(&root) {

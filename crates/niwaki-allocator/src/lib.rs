@@ -3,12 +3,12 @@
 pub use mimalloc::MiMalloc as Allocator;
 
 unsafe extern "C" {
-    /// Of the library that `mimalloc` links.
+    /// Frees unused memory of the library that `mimalloc` links.
     safe fn mi_collect(force: bool);
 }
 
-/// Gives the system what this thread, and threads that have ended, have freed; and what others have
-/// freed in whole pages.
+/// Gives the system the memory that this thread, and threads that have ended, have freed. Of other
+/// threads, gives memory freed in whole pages.
 pub fn purge() {
     mi_collect(true);
 }
@@ -20,7 +20,7 @@ mod tests {
     #[test]
     fn what_is_in_use_stays() {
         let layout = Layout::from_size_align(8 << 20, 16).expect("a layout");
-        // SAFETY: the layout has a size, and what is written and read is inside.
+        // SAFETY: the layout has a size, and the bytes written and read are inside.
         let (first, last) = unsafe {
             let memory = super::Allocator.alloc_zeroed(layout);
             assert!(!memory.is_null());

@@ -1,5 +1,6 @@
-//! Workers that lock a row and count it in one statement, as queues do: each count that was acknowledged is there. Run inside a
-//! schedule (`schedules`).
+//! Workers that lock a row and count it in one statement, as queues do.
+//!
+//! Each acknowledged count must be there. Run inside a schedule (`schedules`).
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::sql::{integer, query};
 const WORKERS: u64 = 3;
 const ROUNDS: usize = 3;
 
-/// Each counts one row at most, and gives a row for it.
+/// Statements that each count one row at most, and return a row for it.
 const CLAIMS: [&str; 5] = [
     "update job set n = n + 1 where id = (select id from job order by n, id limit 1 for update) \
      returning id",
@@ -28,7 +29,7 @@ const CLAIMS: [&str; 5] = [
     "update job set n = n + 1 where id = 1 returning id",
 ];
 
-/// Counts; how often it was acknowledged.
+/// Counts; returns the number of acknowledged counts.
 fn count(mut session: Session, rng: &SeededRng) -> i64 {
     let mut counted = 0;
     for _ in 0..ROUNDS {
@@ -39,7 +40,7 @@ fn count(mut session: Session, rng: &SeededRng) -> i64 {
     counted
 }
 
-/// Workers of one queue.
+/// Runs the workers of one queue.
 ///
 /// # Panics
 /// When a count that was acknowledged is not there.

@@ -1,8 +1,8 @@
 //! Crash images of a random workload, each recovered and compared with the model.
 //!
-//! One run of the workload is recorded; each moment between two changes of the disk is a moment at
-//! which the machine may stop. For each moment some of the states that a crash may leave are built
-//! and opened. Every few images recovery itself is recorded, and stopped at its moments in turn.
+//! One run of the workload is recorded. The machine may stop at each moment between two changes of
+//! the disk. For each moment, some of the states that a crash may leave are built and opened. Every
+//! few images, recovery itself is recorded, and stopped at its moments in turn.
 
 use std::any::Any;
 use std::fmt;
@@ -17,10 +17,10 @@ use crate::model::{Model, Step};
 use crate::subject::Subject;
 use crate::workload::{Mix, Workload};
 
-/// How many changes of the disk a failure lists.
+/// Number of disk changes that a failure lists.
 const RECENT_CHANGES: usize = 40;
 
-/// What to run.
+/// Parameters of a crash run.
 #[derive(Clone, Copy, Debug)]
 pub struct CrashPlan {
     /// The test target that runs it (`--test`), for the line that repeats a failure.
@@ -29,24 +29,25 @@ pub struct CrashPlan {
     pub seed: u64,
     /// Statements of the workload.
     pub steps: usize,
-    /// What they are.
+    /// The mix of these statements.
     pub mix: Mix,
-    /// The machine stops at one moment in so many; at least 1.
+    /// The machine stops at one of every `moments_every` moments; at least 1.
     pub moments_every: usize,
-    /// At most this many images of each moment.
+    /// Largest number of images of each moment.
     pub images_per_moment: usize,
-    /// Whether what a file grew by may hold old bytes of that file ([`CrashOptions::stale_bytes`]).
+    /// Lets the part by which a file grew hold old bytes of that file
+    /// ([`CrashOptions::stale_bytes`]).
     pub stale_bytes: bool,
-    /// Every so many images, recovery is crashed too; 0 for never.
+    /// Recovery is crashed too on one of every `second_crash_every` images; 0 for never.
     pub second_crash_every: usize,
-    /// At most this many images of each moment of a crashed recovery.
+    /// Largest number of images of each moment of a crashed recovery.
     pub images_per_recovery_moment: usize,
-    /// Statements executed on some recovered images, to see that they can go on.
+    /// Number of statements executed on some recovered images, to test that they can go on.
     pub steps_after: usize,
-    /// Whether creating the database is part of what may be interrupted.
+    /// Makes creating the database part of what may be interrupted.
     pub from_nothing: bool,
-    /// Whether the log holds an image of each page at its first change after a checkpoint. Without
-    /// them no write is torn: it is what the setting asks of the disk.
+    /// Lets the log hold a full-page image of each page at its first change after a checkpoint.
+    /// Without these images no write is torn: the setting requires this from the disk.
     pub full_page_writes: bool,
 }
 
@@ -69,12 +70,12 @@ impl Default for CrashPlan {
     }
 }
 
-/// What was run.
+/// Counts of a crash run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CrashReport {
     /// Moments at which the machine was stopped.
     pub moments: usize,
-    /// Images opened, those of a second crash included.
+    /// Images opened, including the images of a second crash.
     pub images: usize,
     /// Images of a crash during recovery.
     pub second_images: usize,
@@ -102,13 +103,13 @@ pub struct CrashFailure {
     pub suite: &'static str,
     /// The seed of the plan.
     pub seed: u64,
-    /// How many changes the disk had seen, and how many during recovery.
+    /// Number of changes the disk had seen, and the number during recovery.
     pub moment: (usize, Option<usize>),
-    /// What survived.
+    /// The rows that survived.
     pub survivors: String,
     /// The last changes of the disk before the moment, oldest first.
     pub recent: Vec<String>,
-    /// What is wrong.
+    /// A description of the fault.
     pub detail: String,
 }
 
@@ -131,7 +132,8 @@ impl fmt::Display for CrashFailure {
     }
 }
 
-/// A commit of the workload: at how many changes of the disk it began and was acknowledged.
+/// A commit of the workload, with the numbers of disk changes when it began and when it was
+/// acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Acknowledgement {
     began: usize,
@@ -159,7 +161,7 @@ pub fn run<S: Subject>(plan: &CrashPlan) -> Result<CrashReport, Box<CrashFailure
     let mut run = Run { plan, model: &model, commits: &commits, report: CrashReport::default() };
     run.report.commits = model.commits();
     let seeds = SeededRng::new(plan.seed ^ 0xc4a5_4000);
-    // One more moment than changes: before the first and after each.
+    // There is one more moment than changes: before the first and after each.
     loop {
         if replay.done() % plan.moments_every != 0 {
             if replay.step().is_none() {
@@ -213,7 +215,7 @@ impl Run<'_> {
             .map_err(|detail| Box::new(at(self.plan, (moment, None), &image.survivors, detail)))
     }
 
-    /// Records a recovery, then opens what crashes at its moments leave.
+    /// Records a recovery, then opens the states that crashes at its moments leave.
     fn crash_recovery<S: Subject>(
         &mut self,
         image: &CrashImage,
@@ -249,7 +251,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Opens a disk and compares it with the model; goes on with a workload if asked to.
+    /// Opens a disk and compares it with the model. Goes on with a workload if asked to.
     fn verify<S: Subject>(
         &self,
         disk: impl Vfs + 'static,
@@ -299,8 +301,8 @@ fn workload<S: Subject>(
     })
 }
 
-/// Executes statements on both sides and compares the answers. `done` is told after each of them
-/// whether it made a commit.
+/// Executes statements on both sides and compares the answers. Calls `done` after each statement,
+/// with whether it made a commit.
 ///
 /// # Errors
 /// The first difference.
@@ -360,12 +362,12 @@ fn at(
     }
 }
 
-/// A panic is a failure like any other.
+/// Turns a panic into a failure like any other.
 fn guarded<T>(body: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(describe(&*payload)))
 }
 
-/// The text of a panic.
+/// Returns the text of a panic.
 pub fn describe(payload: &(dyn Any + Send)) -> String {
     if let Some(crashed) = payload.downcast_ref::<Crashed>() {
         return format!("the process ended: {}", crashed.reason);

@@ -1,5 +1,7 @@
-//! Statements that several threads read, beside sessions that change what they read: each sees the rows of one moment, or ends with the
-//! error of one of its threads. Run inside a schedule (`schedules`).
+//! Parallel statements beside sessions that change the rows they read.
+//!
+//! Each parallel statement sees the rows of one moment, or ends with the error of one of its
+//! threads. Run inside a schedule (`schedules`).
 
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use niwaki_env::vfs::MemoryVfs;
 use crate::schedules::seed;
 use crate::sql::{integer, query};
 
-/// A page each: more than a thread takes at once.
+/// Number of accounts. Each fills a page: more than a thread takes at once.
 const ACCOUNTS: u64 = 40;
 const TOTAL: i64 = 100 * ACCOUNTS as i64;
 const ROUNDS: usize = 4;
@@ -21,12 +23,12 @@ const ROUNDS: usize = 4;
 const TOTALS: [&str; 4] = [
     "select sum(v)::int8 from account",
     "select sum(v)::int8 from account group by k % 5",
-    // The inner side, which other threads help to read, is the larger one.
+    // The inner side, which parallel threads help to read, is the larger one.
     "select sum(a.v)::int8 from number n join account a on a.k = n.k",
     "select a.v::int8 from number n left join account a on a.k = n.k",
 ];
 
-/// Each thread that comes by the row of that key fails.
+/// A statement that fails in each thread that reads the row of that key.
 const FAILING: &str = "select sum(1 / (k - 17))::int8 from account";
 
 fn numbers(session: &mut Session, sql: &str) -> Result<Vec<i64>, niwaki::SqlError> {
@@ -34,7 +36,7 @@ fn numbers(session: &mut Session, sql: &str) -> Result<Vec<i64>, niwaki::SqlErro
     Ok(rows.iter().map(|row| integer(&row[0]).expect("a number")).collect())
 }
 
-/// Moves something from one account to another, which may come and go.
+/// Moves an amount from one account to another. Accounts may come and go.
 fn transfer(mut session: Session, rng: &SeededRng) {
     for _ in 0..ROUNDS {
         query(&mut session, "begin").expect("begin always works");
@@ -48,7 +50,7 @@ fn transfer(mut session: Session, rng: &SeededRng) {
     }
 }
 
-/// Reads with other threads. Somebody may cancel it.
+/// Reads with parallel threads. Another session may cancel the statement.
 fn read(mut session: Session, rng: &SeededRng) {
     for _ in 0..ROUNDS {
         let failing = rng.chance(1, 5);
@@ -64,7 +66,8 @@ fn read(mut session: Session, rng: &SeededRng) {
     }
 }
 
-/// A reader with other threads, one who writes, the gardener, and one who cancels the reader's statements.
+/// Runs a parallel reader, a writer, the gardener, and a session that cancels the reader's
+/// statements.
 ///
 /// # Panics
 /// When a statement gives other rows, or the check finds something.

@@ -1,5 +1,7 @@
-//! Databases that come and go while sessions connect to them and work, and while the database's own work goes over all. Run inside a
-//! schedule (`schedules`).
+//! Databases that come and go while sessions connect to them and work.
+//!
+//! Meanwhile the database's own maintenance goes over all of them. Run inside a schedule
+//! (`schedules`).
 
 use std::sync::Arc;
 
@@ -24,7 +26,8 @@ fn number(session: &mut Session, sql: &str) -> Result<i64, SqlError> {
     Ok(integer(&query(session, sql)?.rows[0][0]).expect("a number"))
 }
 
-/// What may happen to whom: somebody else was first; the database has gone; it is in use; he was told to go.
+/// Requires success or an allowed error: another session was first, the database has gone, it is in
+/// use, or the session was told to end.
 fn expect(result: Result<(), SqlError>, allowed: &[&str]) {
     if let Err(error) = result {
         assert!(allowed.contains(&error.sqlstate), "{}: {error}", error.sqlstate);
@@ -74,7 +77,7 @@ fn one(database: &Database, session: &mut Session, rng: &SeededRng) {
         _ => {
             database.tend().expect("a round");
             for report in database.maintain().expect("a round") {
-                // It gives way to who wants to drop the database.
+                // Maintenance gives way to a session that wants to drop the database.
                 expect(report.error.map_or(Ok(()), Err), &["57014"]);
             }
         }
@@ -82,7 +85,7 @@ fn one(database: &Database, session: &mut Session, rng: &SeededRng) {
 }
 
 fn small(seed: u64) -> (Env, Options) {
-    // Whoever maintains tables has something to do in each.
+    // Gives the maintenance of tables something to do in each.
     let options = Options::new()
         .small_files(true)
         .set("shared_buffers", "256kB")
@@ -91,10 +94,10 @@ fn small(seed: u64) -> (Env, Options) {
     (Env::simulated(Arc::new(MemoryVfs::new()), seed), options)
 }
 
-/// One session copies a database, one drops it, one works in it.
+/// Runs a session that copies a database, one that drops it, and one that works in it.
 ///
 /// # Panics
-/// When one meets with what it should not.
+/// When a session meets an unexpected error.
 pub fn copied_and_dropped() {
     let (env, options) = small(seed());
     let database = Database::open_with(env, options).expect("the database opens");
@@ -121,10 +124,11 @@ pub fn copied_and_dropped() {
     assert!(report.violations.is_empty(), "{:#?}", report.violations);
 }
 
-/// Sessions that create, drop and rename databases, that work in them, and that do the database's own work.
+/// Runs sessions that create, drop and rename databases, work in them, and do the database's own
+/// work.
 ///
 /// # Panics
-/// When one meets with what it should not, or the databases that are left are not whole.
+/// When a session meets an unexpected error, or the databases that are left are not whole.
 pub fn come_and_go() {
     let seed = seed();
     let (env, options) = small(seed);

@@ -1,7 +1,9 @@
-//! Stories of the protocol's model (`niwaki-model`) about old snapshots, followers, and what pruning may take
-//! from them, played by a heap alone: rows that are added to, moved to another page and back, deleted, beside
-//! readers and whoever prunes. Each is run inside a schedule (`schedules`); without the rule of its name it
-//! must fail in some.
+//! Stories of the protocol's model (`niwaki-model`) about old snapshots and followers, played by a
+//! heap alone.
+//!
+//! The subject is what pruning may take from old snapshots and followers. Rows are added to, moved
+//! to another page and back, and deleted, beside readers and pruning threads. Each story is run
+//! inside a schedule (`schedules`). Without the rule of its name it must fail in some schedule.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -21,14 +23,14 @@ use niwaki_txn::{
 
 use crate::schedules::seed;
 
-/// Rows that the stories are about, by their numbers.
+/// Number of rows that the stories are about.
 const ROWS: u8 = 2;
-/// Another one, which fills most of the first page.
+/// Id of another row, which fills most of the first page.
 const FILLER: u8 = 255;
-/// Bytes of the filler, of a row on the first page, and of one that finds no room there.
+/// Bytes of the filler, of a row on the first page, and of a row that finds no room there.
 const LENGTHS: (usize, usize, usize) = (6_500, 20, 3_000);
 
-/// A heap, and what its rows must be by what was committed.
+/// A heap, with the state of its rows that the commits require.
 #[derive(Clone)]
 struct Stage {
     storage: Arc<Storage>,
@@ -38,7 +40,7 @@ struct Stage {
     deleted: Arc<[AtomicBool; ROWS as usize]>,
 }
 
-/// What one of those on the stage does.
+/// The actions of one actor on the stage.
 type Actor = Box<dyn FnOnce(&Stage) + Send>;
 
 /// A statement that has found its row.
@@ -49,12 +51,12 @@ struct Started {
     bytes: Vec<u8>,
 }
 
-/// What it does with it.
+/// The change that a started statement makes to its row.
 #[derive(Clone, Copy)]
 enum Change {
-    /// Adds one, where the row is if it fits.
+    /// Adds one; the new version stays on the row's page if it fits.
     Add,
-    /// Adds one on another page than the first.
+    /// Adds one; the new version goes to another page than the first.
     Move,
     Delete,
 }
@@ -109,7 +111,7 @@ impl Stage {
         self.txns.begin(&control, options).expect("a transaction")
     }
 
-    /// All rows that a snapshot sees, by scanning; each comes back by its address too.
+    /// Returns all rows that a snapshot sees, by scanning; each is found by its address too.
     fn rows(&self, tx: &Transaction, snapshot: &Snapshot) -> Seen {
         let (heap, view) = (self.heap(), tx.view(snapshot));
         let (mut page, mut seen) = (PageRows::new(), Seen::new());
@@ -126,7 +128,8 @@ impl Stage {
         seen
     }
 
-    /// One snapshot gives one answer; each row is there unless somebody set out to delete it.
+    /// Requires that one snapshot gives one answer, and that each row is there unless an actor
+    /// began to delete it.
     fn read(&self) {
         let tx = self.begin(Isolation::RepeatableRead);
         let snapshot = tx.snapshot().expect("a snapshot");
@@ -153,7 +156,7 @@ impl Stage {
         Started { tx, snapshot, root, bytes }
     }
 
-    /// From the version that the snapshot saw to the newest, as an executor does.
+    /// Follows the chain from the version that the snapshot saw to the newest, as an executor does.
     fn finish(&self, started: Started, change: Change) {
         let Started { tx, snapshot, root, mut bytes } = started;
         let id = bytes[0];
@@ -176,7 +179,7 @@ impl Stage {
                 Outcome::Wait(Blocker::Transaction(xid)) => {
                     let locks = self.txns.locks();
                     locks.wait_for_xid(&tx, xid, WaitPolicy::Block).expect("no deadlock");
-                    // `restart`: nothing of what was met on the way is kept.
+                    // `restart`: nothing that was met on the way is kept.
                     target = RowTarget::visible(root);
                 }
                 Outcome::Changed(newest) => {
@@ -203,7 +206,7 @@ impl Stage {
         (0..times).for_each(|_| self.change(0, Change::Add));
     }
 
-    /// Prunes every page; what is DEAD at once becomes UNUSED: there are no indexes.
+    /// Prunes every page. DEAD line pointers become UNUSED at once: there are no indexes.
     fn prune(&self) {
         let heap = self.heap();
         let paused = heap.pause_freeing();
@@ -216,7 +219,7 @@ impl Stage {
         }
     }
 
-    /// Prunes when nobody else is at work: then nothing is left that could go (G2).
+    /// Prunes when no other actor is at work: then nothing is left that could go (G2).
     fn prune_alone(&self) {
         self.prune();
         let (horizon, mut report) = (self.txns.horizon(), Vec::new());
@@ -230,7 +233,7 @@ impl Stage {
         (0..3).for_each(|_| self.prune());
     }
 
-    /// Versions on all pages.
+    /// Checks all pages, and returns the number of versions on them.
     fn check(&self) -> usize {
         let (mut report, mut versions) = (Vec::new(), 0);
         for block in 0..self.heap().blocks().expect("blocks") {
@@ -241,8 +244,9 @@ impl Stage {
         versions
     }
 
-    /// Everybody at once, beside a report that began before; then the invariants hold, the report has seen one
-    /// thing only, and nothing is left but that and the rows.
+    /// Plays all actors at the same time, beside a report that began before. Then the invariants
+    /// hold, and the report has seen one state only. Nothing is left but the versions of that state
+    /// and the rows.
     fn play(&self, actors: Vec<Actor>) {
         let report = self.begin(Isolation::RepeatableRead);
         let snapshot = report.snapshot().expect("a snapshot");
@@ -271,7 +275,7 @@ impl Stage {
         threads.into_iter().for_each(|thread| thread.join().expect("an actor ends"));
     }
 
-    /// The rows, which have what was added.
+    /// Returns the rows, and requires that they have every addition.
     fn now(&self) -> Seen {
         let tx = self.begin(Isolation::RepeatableRead);
         let snapshot = tx.snapshot().expect("a snapshot");
@@ -288,7 +292,8 @@ impl Stage {
     }
 }
 
-/// A statement that has seen row 0 goes to its newest version and adds one, beside these others.
+/// Runs a statement that has seen row 0, goes to its newest version and adds one, beside these
+/// others.
 fn beside_a_follower(mut others: Vec<Actor>) {
     let stage = Stage::new();
     let follower = stage.start(0);
@@ -299,8 +304,8 @@ fn beside_a_follower(mut others: Vec<Actor>) {
 /// `relink-xmax`: a row is changed again and again beside a report, which keeps one version of it.
 ///
 /// # Panics
-/// When a snapshot gives two answers, an addition is lost, a statement changes another row than its own, or
-/// something is left that nobody sees; likewise in all other stories.
+/// When a snapshot gives two answers, an addition is lost, or a statement changes another row than
+/// its own. Also when a version is left that no snapshot sees. All other stories panic likewise.
 pub fn changed_beside_an_old_reader() {
     Stage::new().play(vec![
         Box::new(|stage: &Stage| stage.add(4)),
@@ -309,7 +314,8 @@ pub fn changed_beside_an_old_reader() {
     ]);
 }
 
-/// `end-published`, `published-first`, `pending`: snapshots are taken while versions end and are removed.
+/// `end-published`, `published-first`, `pending`: snapshots are taken while versions end and are
+/// removed.
 ///
 /// # Panics
 /// As [`changed_beside_an_old_reader`].
@@ -321,7 +327,7 @@ pub fn changed_and_pruned() {
     ]);
 }
 
-/// `one-latch`: a follower on its way, while versions that it has to pass are removed.
+/// `one-latch`: a follower is on its way, while versions that it has to pass are removed.
 ///
 /// # Panics
 /// As [`changed_beside_an_old_reader`].
@@ -329,7 +335,8 @@ pub fn follower_beside_pruning() {
     beside_a_follower(vec![Box::new(|stage: &Stage| stage.add(3)), Box::new(Stage::prune_often)]);
 }
 
-/// `restart`: the version at which a follower waited is removed meanwhile, and its line pointer another row's.
+/// `restart`: the version at which a follower waited is removed meanwhile, and another row gets its
+/// line pointer.
 ///
 /// # Panics
 /// As [`changed_beside_an_old_reader`].
@@ -341,7 +348,8 @@ pub fn follower_that_waits() {
     ]);
 }
 
-/// `stub`: the row goes to another page, where its first version is removed before the follower comes.
+/// `stub`: the row goes to another page, where its first version is removed before the follower
+/// comes.
 ///
 /// # Panics
 /// As [`changed_beside_an_old_reader`].
@@ -355,7 +363,7 @@ pub fn moved_and_changed() {
     ]);
 }
 
-/// `stubs-for-followers`: what moves beside a report leaves no stub.
+/// `stubs-for-followers`: a row that moves beside a report leaves no stub.
 ///
 /// # Panics
 /// As [`changed_beside_an_old_reader`].
@@ -371,7 +379,7 @@ pub fn moved_beside_a_report() {
     ]);
 }
 
-/// `hop-check`: the row is moved and deleted there, and another comes to where it was.
+/// `hop-check`: the row is moved and deleted there, and another row comes to the old place.
 ///
 /// # Panics
 /// As [`changed_beside_an_old_reader`].

@@ -3,12 +3,12 @@
 //! Writers change the rows of `item` in the ways that applications and queues do. Each transaction
 //! notes in `ledger` by how much it changed the sum of `item.n`. So every snapshot must see
 //! `sum(item.n) = sum(ledger.amount)`, by every path, whatever ran beside it. After a crash the
-//! ledger also says which transactions are there: all that were acknowledged, and none that was
-//! rolled back. Run inside a schedule ([`crate::schedules`]).
+//! ledger also says which transactions are there. These must be all that were acknowledged, and
+//! none that was rolled back. Run inside a schedule ([`crate::schedules`]).
 //!
-//! Some runs meet with trouble: a disk that fails, memory that is refused, files that somebody
-//! removes. Where it ends the process, the next one starts on the same machine, whose memory has
-//! every write; then the power goes at some moment.
+//! Some runs meet with trouble: a failing disk, refused memory, or removed files. If the trouble
+//! ends the process, the next process starts on the same machine, whose memory has every write.
+//! Then the power goes at some moment.
 //!
 //! ```text
 //!   writers ──> item  (expression, partial and INCLUDE indexes, notes out of line)
@@ -47,11 +47,11 @@ const ROUNDS: u64 = 4;
 const KEEPS: u64 = 12;
 /// Crash images that are opened for one schedule.
 const IMAGES: usize = 3;
-/// Syncs of a recovery, one of which fails now and then.
+/// Range of the sync of a recovery that a fault hits: one of the first this many.
 const SYNCS_OF_RECOVERY: u64 = 6;
 
-/// Conditions and keys of the indexes have everything that a gardener must judge without a latch:
-/// expressions, predicates that turn, keys out of line, payloads.
+/// Tables whose indexes have everything that a gardener must judge without a latch. That is
+/// expressions, predicates that turn, keys out of line, and payloads.
 const TABLES: &str = "\
     create table item (id int primary key, n int not null, state text not null, tag int not null, \
         note text not null) with (fillfactor = 80); \
@@ -70,7 +70,8 @@ const BUILDS: [(&str, &str); 3] = [
     ("item_pair", "create unique index concurrently item_pair on item (id, n)"),
 ];
 
-/// What became of one transaction: changes of the disk when it began and when its end was known.
+/// Outcome of one transaction, with the number of disk changes at its begin and when its end was
+/// known.
 #[derive(Clone, Copy, Debug)]
 struct Noted {
     began: u64,
@@ -81,12 +82,12 @@ struct Noted {
 /// A line of the ledger: writer and serial number.
 type Line = (u64, u64);
 
-/// What the sessions share.
+/// State that the sessions share.
 #[derive(Clone)]
 struct World {
     database: Database,
     seed: u64,
-    /// What goes wrong, and on which disk.
+    /// The trouble of the run, and the disk that it happens on.
     trouble: Option<(Trouble, FaultyVfs)>,
 }
 
@@ -95,12 +96,12 @@ impl World {
         SeededRng::new(self.seed ^ whose)
     }
 
-    /// Whether an error comes from the run's trouble.
+    /// Decides whether an error comes from the run's trouble.
     fn is_of_trouble(&self, error: &SqlError) -> bool {
         self.trouble.as_ref().is_some_and(|(trouble, _)| trouble.gives().contains(&error.sqlstate))
     }
 
-    /// Requires that an error ends a transaction of a writer without blame.
+    /// Requires that an error may end a writer's transaction.
     fn allow(&self, failed: &Failed) {
         let state = failed.error.sqlstate;
         let happens = matches!(state, "40P01" | "40001") || self.is_of_trouble(&failed.error);
@@ -112,8 +113,8 @@ impl World {
         assert!(self.is_of_trouble(&failed.error), "{failed}");
     }
 
-    /// Whether a transaction was committed that ended with an error. Nobody knows where files were
-    /// lost: what the system took of the log may be on disk, or not.
+    /// Says whether a transaction that ended with an error was committed. None where files were
+    /// lost: the log that the operating system took may be on disk, or not.
     fn ended_by_error(&self) -> Option<bool> {
         let is_unknown = matches!(self.trouble, Some((Trouble::Files, _)));
         (!is_unknown).then_some(false)
@@ -137,7 +138,7 @@ fn run_sql(session: &mut Session, sql: &str) -> Result<Collected, Failed> {
     query(session, sql).map_err(|error| Failed { sql: sql.to_owned(), error })
 }
 
-/// What became of the transaction of each line.
+/// Outcome of the transaction of each line of the ledger.
 type Log = Arc<Mutex<BTreeMap<Line, Noted>>>;
 
 fn try_open(env: Env) -> Result<Database, SqlError> {
@@ -153,7 +154,7 @@ fn open(env: Env) -> Database {
     try_open(env).unwrap_or_else(|error| panic!("the database opens: {error}"))
 }
 
-/// How many rows `item` begins with.
+/// Returns the number of rows that `item` begins with.
 fn items(seed: u64) -> u64 {
     1 + seed % ITEMS_MAX
 }
@@ -172,7 +173,7 @@ fn number(session: &mut Session, sql: &str) -> Result<i64, SqlError> {
     Ok(integer(&found.rows[0][0]).unwrap_or_else(|error| panic!("{sql}: {error}")))
 }
 
-/// One statement that changes rows and returns, per row, by how much the sum of `n` changes.
+/// Returns a statement that changes rows and returns, per row, by how much the sum of `n` changes.
 fn change(rng: &SeededRng, items: u64) -> String {
     let id = 1 + rng.below(items);
     let amount = 1 + rng.below(4);
@@ -220,7 +221,8 @@ fn change(rng: &SeededRng, items: u64) -> String {
     }
 }
 
-/// Runs one statement that changes rows and notes it; whether it was committed, if that is known.
+/// Runs one statement that changes rows and notes it. Returns whether it was committed, if that is
+/// known.
 fn at_once(world: &World, session: &mut Session, rng: &SeededRng, line: Line) -> Option<bool> {
     let (writer, serial) = line;
     let sql = format!(
@@ -237,7 +239,7 @@ fn at_once(world: &World, session: &mut Session, rng: &SeededRng, line: Line) ->
     }
 }
 
-/// Runs one transaction; whether it was committed, if that is known.
+/// Runs one transaction. Returns whether it was committed, if that is known.
 fn transaction(world: &World, session: &mut Session, rng: &SeededRng, line: Line) -> Option<bool> {
     match statements(world, session, rng, line) {
         Ok(committed) => Some(committed),
@@ -249,7 +251,7 @@ fn transaction(world: &World, session: &mut Session, rng: &SeededRng, line: Line
     }
 }
 
-/// The statements of a transaction; true when the last one was its commit.
+/// Runs the statements of a transaction; true when the last one was its commit.
 fn statements(
     world: &World,
     session: &mut Session,
@@ -257,7 +259,7 @@ fn statements(
     line: Line,
 ) -> Result<bool, Failed> {
     let ((writer, serial), items) = (line, items(world.seed));
-    // These conflict with nothing that others do.
+    // These statements conflict with no statement of the other sessions.
     let alone = |session: &mut Session, sql: &str| {
         run_sql(session, sql).inspect_err(|failed| world.allow_trouble(failed))
     };
@@ -276,16 +278,16 @@ fn statements(
         let changes = answer.rows.iter().map(|row| integer(&row[0]).expect("a number"));
         amount += changes.sum::<i64>();
     }
-    // Nobody else writes this line of the ledger.
+    // No other session writes this line of the ledger.
     alone(session, &format!("insert into ledger values ({writer}, {serial}, {amount})"))?;
     let end = if rng.chance(1, 5) { "rollback" } else { "commit" };
     alone(session, end)?;
     Ok(end == "commit")
 }
 
-/// Rolls back what a session has open.
+/// Rolls back the session's open transaction.
 fn roll_back(world: &World, session: &mut Session) {
-    // Trouble comes once for each step of the keeper at most.
+    // Trouble comes at most once for each step of the keeper.
     for _ in 0..=KEEPS {
         match run_sql(session, "rollback") {
             Ok(_) => return,
@@ -312,7 +314,7 @@ fn write(world: &World, writer: u64, now: &dyn Fn() -> u64, log: &Log) {
     }
 }
 
-/// Indexes come, are rebuilt and go.
+/// Creates, rebuilds and drops indexes.
 fn build(world: &World) {
     let rng = world.rng(0xb01d);
     let mut session = world.database.session();
@@ -333,7 +335,7 @@ fn build(world: &World) {
     }
 }
 
-/// What the database does for itself.
+/// Does the database's own maintenance work.
 fn keep(world: &World) {
     let rng = world.rng(0x6a4d);
     let (database, mut session) = (&world.database, world.database.session());
@@ -348,7 +350,7 @@ fn keep(world: &World) {
             7 => query(&mut session, "vacuum (truncate) ledger").map(drop),
             _ => database.maintain().and_then(|reports| {
                 let errors = reports.into_iter().filter_map(|report| report.error);
-                // One that gives way to a session is cancelled.
+                // Maintenance that gives way to a session is cancelled.
                 errors.filter(|error| error.sqlstate != "57014").try_for_each(Err)
             }),
         };
@@ -358,10 +360,10 @@ fn keep(world: &World) {
     }
 }
 
-/// The two sums of one snapshot, by the paths that the settings allow.
+/// Compares the two sums of one snapshot, by the paths that the settings allow.
 ///
 /// # Errors
-/// Of a statement. That the sums differ is a panic.
+/// The error of a statement. Different sums are a panic.
 fn compare(session: &mut Session) -> Result<(), SqlError> {
     const SUM: &str = "(select coalesce(sum(n), 0) from item";
     const PATHS: [&str; 4] = ["", " where n % 3 in (0, 1, 2, -1, -2)", " where tag >= 0", ""];
@@ -397,7 +399,7 @@ fn read(world: &World) {
         let ended = compared.and_then(|()| query(&mut session, "commit"));
         if let Err(error) = ended {
             assert!(world.is_of_trouble(&error), "{}: {error}", error.sqlstate);
-            // What the settings were in the failed block is gone with it.
+            // The settings made in the failed block are gone with it.
             roll_back(world, &mut session);
         }
     }
@@ -411,7 +413,7 @@ fn check(database: &Database) {
 /// The work of one session.
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The work of every session. `log` hears what became of each transaction.
+/// Runs the work of every session. `log` gets the outcome of each transaction.
 fn sessions(world: &World, now: impl Fn() -> u64 + Clone + Send + 'static, log: &Log) -> Vec<Work> {
     let mut sessions: Vec<Work> = Vec::new();
     for writer in 0..WRITERS {
@@ -425,7 +427,7 @@ fn sessions(world: &World, now: impl Fn() -> u64 + Clone + Send + 'static, log: 
     sessions
 }
 
-/// Every session beside every other; returns what became of each transaction.
+/// Runs every session beside every other; returns the outcome of each transaction.
 fn work(world: &World, now: impl Fn() -> u64 + Clone + Send + 'static) -> BTreeMap<Line, Noted> {
     let log = Log::default();
     let threads: Vec<_> = sessions(world, now, &log).into_iter().map(thread::spawn).collect();
@@ -435,11 +437,11 @@ fn work(world: &World, now: impl Fn() -> u64 + Clone + Send + 'static) -> BTreeM
 
 /// A process that meets with trouble, and ends without a shutdown.
 struct Troubled {
-    /// The disk that it leaves.
+    /// The disk that the process leaves.
     disk: FaultyVfs,
-    /// What became of each transaction, as far as the process told.
+    /// Outcome of each transaction, as far as the process reported it.
     log: BTreeMap<Line, Noted>,
-    /// Why it ended early, if it did.
+    /// The reason of an early end.
     reason: Option<String>,
 }
 
@@ -464,7 +466,7 @@ impl Troubled {
                 if trouble != Trouble::Files {
                     verify(&world.database, &log, 0);
                 }
-                // As a killed process leaves it.
+                // The disk as a killed process leaves it.
                 (disk.restarted(), None)
             }
         };
@@ -474,14 +476,15 @@ impl Troubled {
     }
 }
 
-/// The lines of the ledger: which transactions are there.
+/// Returns the lines of the ledger, one for each transaction that is there.
 fn there(session: &mut Session) -> Vec<Line> {
     let lines = query(session, "select writer, serial from ledger order by 1, 2").expect("lines");
     let number = |datum| u64::try_from(integer(datum).expect("a number")).expect("not negative");
     lines.rows.iter().map(|row| (number(&row[0]), number(&row[1]))).collect()
 }
 
-/// Requires what must hold at rest, `moment` being the changes of the disk that came to pass.
+/// Requires the invariants of a database at rest; `moment` is the number of disk changes that came
+/// to pass.
 fn verify(database: &Database, log: &BTreeMap<Line, Noted>, moment: u64) {
     let mut session = database.session();
     compare(&mut session).expect("nothing fails at rest");
@@ -505,8 +508,8 @@ fn verify(database: &Database, log: &BTreeMap<Line, Noted>, moment: u64) {
     check(database);
 }
 
-/// Writers, index builds, the database's own work and readers; then the database is closed, opened
-/// again and compared.
+/// Runs writers, index builds, the database's own work and readers. Then the database is closed,
+/// opened again and compared.
 ///
 /// # Panics
 /// When a snapshot sees sums that differ, a commit is lost, or an invariant does not hold.
@@ -523,8 +526,8 @@ pub fn run() {
     verify(&open(env), &log, 0);
 }
 
-/// The same up to the close, on a disk that remembers every change. Notes each write as it comes; at
-/// the end all changes, what became of each transaction, and the time.
+/// Does the same up to the close, on a disk that remembers every change. Notes each write as it
+/// comes. At the end, notes all changes, the outcome of each transaction, and the time.
 ///
 /// # Panics
 /// As [`run`].
@@ -555,7 +558,7 @@ pub fn run_and_note(notes: &Notes) {
     notes.push(format!("{:?} at {:?}", disk.counts(), env.clock.monotonic()));
 }
 
-/// The same while operations on the files of relations fail now and then: reads, writes, room.
+/// Does the same while operations on the files of relations fail now and then: reads, writes, room.
 ///
 /// # Panics
 /// As [`run`], and when a session gets another error than one of the disk's.
@@ -563,7 +566,7 @@ pub fn run_on_a_failing_disk() {
     killed_and_compared(Trouble::Disk);
 }
 
-/// The same while questions for memory are refused now and then, anybody's.
+/// Does the same while requests for memory, from any thread, are refused now and then.
 ///
 /// # Panics
 /// As [`run`], and when a session gets another error than 53200 for it.
@@ -578,9 +581,9 @@ fn killed_and_compared(trouble: Trouble) {
     verify(&open(machine(&disk, seed)), &log, 0);
 }
 
-/// The same until a sync fails, or a write of the log, or all is done. The next process starts on
-/// the same machine, and a sync of its recovery may fail. Then the power goes, at any moment since
-/// that start.
+/// Does the same until a sync fails, or a write of the log, or all is done. The next process starts
+/// on the same machine, and a sync of its recovery may fail. Then the power goes, at any moment
+/// since that start.
 ///
 /// # Panics
 /// As [`run`], after the restart and after the power loss.
@@ -605,7 +608,7 @@ pub fn run_until_the_process_ends() {
         let opened = disk.changes();
         let found = there(&mut database.session());
         verify(&database, &log, 0);
-        // What clients may have seen is there to stay, and what they missed never comes.
+        // Commits that clients may have seen must stay, and commits that they missed never come.
         for (line, noted) in &mut log {
             noted.committed = found.contains(line);
             noted.ended = noted.ended.min(opened);
@@ -623,8 +626,8 @@ pub fn run_until_the_process_ends() {
     }
 }
 
-/// The same while relation files are removed, or lose their ends, below the running engine. Either
-/// the damage is reported, or nothing is lost.
+/// Does the same while relation files are removed, or lose their ends, below the running engine.
+/// Either the damage is reported, or nothing is lost.
 ///
 /// # Panics
 /// As [`run`], where neither a start nor a check says that a file is damaged.
@@ -650,14 +653,14 @@ pub fn run_beside_lost_files() {
     }
 }
 
-/// Whether a process may end by this: whether a transaction committed is asked where no error can
-/// be given.
+/// Decides whether a process may end for this reason. The question whether a transaction committed
+/// is asked where no error can be returned.
 fn may_end(reason: &str) -> bool {
     reason.starts_with("could not read the status of transaction")
 }
 
-/// The same on a disk that remembers every change; then the states that a crash leaves at one of
-/// them are opened, and compared.
+/// Does the same on a disk that remembers every change. Then the states that a crash leaves at one
+/// of the changes are opened, and compared.
 ///
 /// # Panics
 /// As [`run`], in any of those states too.

@@ -1,13 +1,13 @@
-//! A database in fifty lines of maps: what every session must see, and what may be left by a crash.
+//! A database in fifty lines of maps: what every session must see, and what a crash may leave.
 //!
-//! Keys map to versions in commit order. Sessions are interleaved by one thread; a statement that
+//! Keys map to versions in commit order. One thread interleaves the sessions. A statement that
 //! would have to wait for another session is not for the model ([`Model::would_block`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Primary key of the modelled table.
 pub type Key = i64;
-/// What a row holds.
+/// The value of a row.
 pub type Value = i64;
 /// The rows of the table.
 pub type Rows = BTreeMap<Key, Value>;
@@ -46,18 +46,18 @@ pub enum Step {
     Commit,
     /// ROLLBACK.
     Rollback,
-    /// CHECKPOINT; changes nothing anybody sees.
+    /// CHECKPOINT, which changes nothing that a session sees.
     Checkpoint,
-    /// VACUUM; changes nothing anybody sees.
+    /// VACUUM, which changes nothing that a session sees.
     Vacuum,
 }
 
-/// What a statement must answer.
+/// The required answer of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// This many rows were changed; 0 for statements that change none.
+    /// Number of changed rows; 0 for statements that change none.
     Done(u64),
-    /// The row's value, if it is there.
+    /// The row's value, if the row is there.
     Row(Option<Value>),
     /// All rows.
     Rows(Rows),
@@ -65,14 +65,14 @@ pub enum Reply {
     Error(String),
 }
 
-/// Number of a commit: how many came before it.
+/// Number of a commit, which is the number of commits before it.
 pub type CommitId = usize;
 
 /// The oracle.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     commits: Vec<Commit>,
-    /// For each key its versions, oldest first: the commit that made it, and the value or "deleted".
+    /// The versions of each key, oldest first: the commit that made it, and the value or "deleted".
     versions: BTreeMap<Key, Vec<(CommitId, Option<Value>)>>,
     open: BTreeMap<u32, Transaction>,
 }
@@ -80,14 +80,15 @@ pub struct Model {
 #[derive(Clone, Debug)]
 struct Commit {
     writes: BTreeMap<Key, Option<Value>>,
-    /// Commits whose values it read or overwrote: they must survive if it does.
+    /// Commits whose values this commit read or overwrote. If this commit survives a crash, they
+    /// must survive too.
     saw: BTreeSet<CommitId>,
 }
 
 #[derive(Clone, Debug)]
 struct Transaction {
     isolation: Isolation,
-    /// Number of commits that its snapshot sees, once taken.
+    /// Number of commits that the transaction's snapshot sees, once taken.
     snapshot: Option<usize>,
     /// Writes; a new layer begins at each savepoint.
     layers: Vec<Layer>,
@@ -103,12 +104,12 @@ struct Layer {
 }
 
 impl Model {
-    /// An empty table.
+    /// Returns an empty table.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A table that holds `rows`, written by one commit.
+    /// Returns a table that holds `rows`, written by one commit.
     pub fn with_rows(rows: &Rows) -> Self {
         let mut model = Self::default();
         let mut transaction = Transaction::new(Isolation::ReadCommitted, true);
@@ -119,12 +120,12 @@ impl Model {
         model
     }
 
-    /// How many transactions that wrote something have committed.
+    /// Returns the number of committed transactions that wrote something.
     pub fn commits(&self) -> usize {
         self.commits.len()
     }
 
-    /// Rows that a snapshot taken after `commits` commits sees.
+    /// Returns the rows that a snapshot taken after `commits` commits sees.
     pub fn visible(&self, commits: usize) -> Rows {
         let newest = |versions: &Vec<(CommitId, Option<Value>)>| {
             versions.iter().rev().find(|(commit, _)| *commit < commits).and_then(|(_, v)| *v)
@@ -133,31 +134,32 @@ impl Model {
         rows.filter_map(|(key, versions)| Some((*key, newest(versions)?))).collect()
     }
 
-    /// Whether a row of this key is committed now.
+    /// Decides whether a row of this key is committed now.
     pub fn exists(&self, key: Key) -> bool {
         let newest = self.versions.get(&key).and_then(|versions| versions.last());
         newest.is_some_and(|(_, value)| value.is_some())
     }
 
-    /// Whether the session is inside BEGIN … COMMIT.
+    /// Decides whether the session is inside BEGIN … COMMIT.
     pub fn in_transaction(&self, session: u32) -> bool {
         self.open.get(&session).is_some_and(|transaction| transaction.explicit)
     }
 
-    /// Whether the session's transaction has failed and waits for its rollback.
+    /// Decides whether the session's transaction has failed and waits for its rollback.
     pub fn failed(&self, session: u32) -> bool {
         self.open.get(&session).is_some_and(|transaction| transaction.failed)
     }
 
-    /// Savepoints that the session may roll back to, oldest first.
+    /// Returns the savepoints that the session may roll back to, oldest first.
     pub fn savepoints(&self, session: u32) -> Vec<u32> {
         let layers = self.open.get(&session).map(|transaction| &transaction.layers[..]);
         layers.unwrap_or_default().iter().filter_map(|layer| layer.savepoint).collect()
     }
 
-    /// Whether the statement is beyond the model: it would have to wait for another session's
-    /// transaction, or inserts a key that its snapshot still sees although a later commit deleted
-    /// it. (The insertion succeeds, as in PostgreSQL, and the snapshot then sees two rows.)
+    /// Decides whether the statement is beyond the model. Such a statement would have to wait for
+    /// another session's transaction. Or it inserts a key that its snapshot still sees although a
+    /// later commit deleted it. (That insertion succeeds, as in PostgreSQL, and the snapshot then
+    /// sees two rows.)
     ///
     /// Rows written and then rolled back to a savepoint count as free: the lock of such a row goes
     /// with the subtransaction.
@@ -180,7 +182,7 @@ impl Model {
         })
     }
 
-    /// Executes one statement. The second value is the commit it made, if it made one.
+    /// Executes one statement. The second result is the commit that the statement made, if any.
     ///
     /// # Panics
     /// If the statement would block, or uses a savepoint that does not exist.
@@ -218,14 +220,14 @@ impl Model {
         }
     }
 
-    /// The rows after a crash are right if they are those of the acknowledged commits together with
-    /// some of the others, each with everything it saw, in commit order.
+    /// Accepts the rows after a crash if they are the rows of the acknowledged commits with some of
+    /// the others. Each such commit comes with everything it saw, in commit order.
     ///
-    /// `acknowledged` and `possible` are counts: commits before `acknowledged` must be there, those
-    /// from `possible` on cannot be. At most 16 may lie between.
+    /// `acknowledged` and `possible` are counts. Commits before `acknowledged` must be there, and
+    /// commits from `possible` on cannot be. At most 16 may lie between.
     ///
     /// # Errors
-    /// What is wrong with the rows.
+    /// A description of the fault in the rows.
     pub fn accept(&self, rows: &Rows, acknowledged: usize, possible: usize) -> Result<(), String> {
         let uncertain = possible.saturating_sub(acknowledged);
         assert!(uncertain <= 16, "too many uncertain commits to try");
@@ -305,7 +307,7 @@ impl Model {
         let reply = self.execute(&mut transaction, step);
         if matches!(reply, Reply::Error(_)) {
             transaction.failed = true;
-            // What the failed (sub)transaction wrote is undone at once.
+            // The writes of the failed (sub)transaction are undone at once.
             transaction.layers.last_mut().expect("the first layer").writes.clear();
         }
         if transaction.explicit {
@@ -499,7 +501,8 @@ mod tests {
     fn after_a_crash_only_allowed_sets_pass() {
         let mut model = Model::new();
         run(&mut model, &[(0, Step::Insert(1, 1)), (0, Step::Insert(2, 1))]);
-        // Commit 2 overwrites what commit 0 wrote; commit 3 is alone; commit 4 overwrites 3's.
+        // Commit 2 overwrites the value of commit 0; commit 3 is alone; commit 4 overwrites the
+        // value of commit 3.
         run(&mut model, &[(0, Step::Update(1, 2)), (1, Step::Insert(3, 1))]);
         run(&mut model, &[(0, Step::Update(3, 2))]);
         let ok = |list: &[(Key, Value)], acknowledged, possible| {

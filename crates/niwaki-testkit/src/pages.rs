@@ -1,11 +1,11 @@
-//! The storage layer alone as a subject: rows in slots of pages, a transaction is one log record.
+//! The storage layer alone as a subject: rows in slots of pages.
 //!
-//! Log, images, checkpoints, eviction and recovery are Niwaki's own; visibility is the model's, which
-//! keeps the sessions in memory. A second file, which every commit touches, forces eviction, and is
-//! cut short by VACUUM.
+//! A transaction is one log record. Log, images, checkpoints, eviction and recovery are Niwaki's
+//! own. Visibility comes from the model, which keeps the sessions in memory. Every commit touches a
+//! second file, which forces eviction. VACUUM truncates that file.
 //!
-//! A record holds what to add to a slot, so that it is right only on the very page it was made for:
-//! applying one twice, or out of turn, shows in the rows.
+//! A record holds the amount to add to a slot, so it is right only on the very page it was made
+//! for. Applying a record twice, or out of turn, shows in the rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,15 +20,16 @@ use niwaki_storage::{
 use crate::model::{Key, Model, Reply, Rows, Step, Value};
 use crate::subject::Subject;
 
-/// Pages that hold rows; no more than one record may name.
+/// Number of pages that hold rows; no more than one record may name.
 const PAGES: i64 = 10;
 /// Bytes from one slot to the next: half a sector, so that a torn page mixes old and new rows.
 const SLOT_BYTES: usize = 256;
-/// Pages that are only there to push others out; a commit writes its number on the next few.
+/// Number of pages whose only use is to push others out. A commit writes its number on the next
+/// few.
 const OTHER_PAGES: u32 = 40;
-/// Pages of them that one commit writes.
+/// Number of other pages that one commit writes.
 const OTHER_PAGES_EACH: u32 = 8;
-/// Pages of them that a cut leaves.
+/// Number of other pages that a cut leaves.
 const KEPT_PAGES: u32 = 8;
 /// Slots of the other pages: the last commit's number, and on the first page the number of the last
 /// commit before a cut.
@@ -36,9 +37,9 @@ const NUMBER_SLOT: u16 = 0;
 const CUT_SLOT: u16 = 1;
 /// Bytes of the slot area.
 const SPECIAL_BYTES: usize = 31 * SLOT_BYTES;
-/// The least there is: the log soon comes to segments that it used before.
+/// Bytes of a log segment: the least that is allowed, so that the log soon reuses segments.
 const WAL_SEGMENT_BYTES: u64 = 16 << 10;
-/// File of the rows, and of the pages that push them out.
+/// Numbers of two files: of the rows, and of the pages that push them out.
 const FILES: [u64; 2] = [16, 17];
 
 /// The pages, to be shared between threads.
@@ -56,7 +57,7 @@ pub struct PageStore {
     commits: u32,
 }
 
-/// A slot and its new contents, 0 for no row; in a record, what to add to get them.
+/// A slot and its new contents, 0 for no row. In a record, the amount to add to get the contents.
 type Writes = BTreeMap<u16, u64>;
 
 struct Slots;
@@ -111,7 +112,7 @@ impl Pages {
     /// Opens the storage, recovers it, and makes the files if they are not there.
     ///
     /// # Errors
-    /// Whatever the storage says.
+    /// Any error of the storage.
     pub fn open(env: Env, full_page_writes: bool) -> StorageResult<Self> {
         let options = StorageOptions {
             shared_buffers: 24,
@@ -133,12 +134,12 @@ impl Pages {
         Ok(Self { storage })
     }
 
-    /// The storage.
+    /// Returns the storage.
     pub fn storage(&self) -> &Storage {
         &self.storage
     }
 
-    /// All rows.
+    /// Returns all rows.
     ///
     /// # Errors
     /// A page cannot be read.
@@ -165,7 +166,7 @@ impl Pages {
     /// says which other pages to touch.
     ///
     /// # Errors
-    /// Whatever the storage says.
+    /// Any error of the storage.
     pub fn commit(&self, rows: &BTreeMap<Key, Option<Value>>, number: u32) -> StorageResult<()> {
         let mut pages: BTreeMap<u32, Writes> = BTreeMap::new();
         for (key, value) in rows {
@@ -183,11 +184,11 @@ impl Pages {
         Ok(())
     }
 
-    /// Takes most of the other pages away, and gives new ones. Nobody else may be at work; `number`
-    /// is that of the last commit.
+    /// Takes most of the other pages away, and gives new ones. No other session may be at work.
+    /// `number` is the number of the last commit.
     ///
     /// # Errors
-    /// Whatever the storage says.
+    /// Any error of the storage.
     pub fn cut(&self, number: u32) -> StorageResult<()> {
         let file = RelFile { id: RelFileId(FILES[1]), logged: true };
         let mark = Writes::from([(CUT_SLOT, number.into())]);
@@ -230,7 +231,7 @@ impl Pages {
         Ok(lsn)
     }
 
-    /// Number of the last commit, or of the one that a crash interrupted; 0 for none.
+    /// Returns the number of the last commit, or of the one that a crash interrupted; 0 for none.
     ///
     /// # Errors
     /// A page cannot be read.
@@ -240,7 +241,7 @@ impl Pages {
         Ok(u32::try_from(last).expect("few commits"))
     }
 
-    /// Both numbers of each other page.
+    /// Returns both numbers of each other page.
     fn numbers(&self) -> StorageResult<Vec<(u64, u64)>> {
         let both = |block| {
             let pin = self.storage.pool().pin(page_id(FILES[1], block))?;
@@ -250,12 +251,12 @@ impl Pages {
         (0..OTHER_PAGES).map(both).collect()
     }
 
-    /// Sees that each other page has the number of the last commit that wrote it, or of the one before
-    /// if a crash interrupted that one, unless it came new from a cut later than both. Only for
-    /// commits that were numbered in order.
+    /// Requires that each other page has the number of the last commit that wrote it. The commit
+    /// before that is right too if a crash interrupted the last one. A page that came new from a
+    /// cut later than both may have no number. Works only for commits that were numbered in order.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the fault.
     pub(crate) fn check_numbers(&self) -> Result<(), String> {
         let numbers = self.numbers().map_err(|error| error.to_string())?;
         let cut = numbers[0].1;
@@ -275,10 +276,10 @@ impl Pages {
         Ok(())
     }
 
-    /// Reads every page and sees that nothing is left pinned.
+    /// Reads every page and requires that nothing is left pinned.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the fault.
     pub fn check(&self) -> Result<(), String> {
         if !self.storage.pool().is_idle() {
             return Err("a page is pinned or being written".to_owned());
@@ -314,7 +315,7 @@ impl PageStore {
     }
 }
 
-/// What has to be added to a page's slots to get `writes`.
+/// Returns the amounts to add to a page's slots to get `writes`.
 fn against(page: &Page, writes: &Writes) -> Writes {
     let difference = |(slot, new): (&u16, &u64)| (*slot, new.wrapping_sub(contents(page, *slot)));
     writes.iter().map(difference).collect()

@@ -8,7 +8,7 @@
 //!
 //! The end is exact: the disk is copied at that step, and no thread of the process takes another
 //! one. Nothing is unwound, so no lock is freed and no destructor runs, as after `kill -9`. The
-//! schedule's first thread belongs to no process: it starts the next one.
+//! schedule's first thread belongs to no process: it starts the next process.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,14 +21,14 @@ use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 /// The number of a schedule's first thread.
 const FIRST: usize = 0;
 
-/// What the running schedule has come to.
+/// State of the running schedule.
 #[derive(Clone, Copy)]
 enum Stage {
     /// All threads may take steps.
     Together,
     /// A process has ended, within this thread, which still wakes the first one.
     Ended(TaskId),
-    /// The first thread has done its work, and those of the process will never do theirs.
+    /// The first thread has done its work. The threads of the process will never do theirs.
     Over,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Mortal<S> {
 }
 
 impl<S> Mortal<S> {
-    /// The same choices, but for threads of a process that ended.
+    /// Makes a scheduler with the same choices, except for threads of a process that ended.
     pub(crate) fn new(chooses: S) -> Self {
         Self { chooses, threads: 0 }
     }
@@ -89,7 +89,8 @@ impl<S: Scheduler> Scheduler for Mortal<S> {
     }
 }
 
-/// Ends a schedule in which a process has ended, and does not return then: its threads never end.
+/// Ends a schedule in which a process has ended. Does not return then, because the threads of the
+/// process never end.
 pub(crate) fn over() {
     if matches!(STAGE.get(), Stage::Ended(_)) {
         STAGE.set(Stage::Over);
@@ -97,7 +98,7 @@ pub(crate) fn over() {
     }
 }
 
-/// A process of several threads, as the schedule's first thread sees it. One a schedule.
+/// A process of several threads, as the schedule's first thread sees it. A schedule has one.
 pub struct Process {
     shared: Arc<Shared>,
 }
@@ -105,15 +106,15 @@ pub struct Process {
 struct Shared {
     disk: FaultyVfs,
     first: Thread,
-    /// Held between two steps only, so that no thread that stands still has it.
+    /// Held between two steps only, so that no stopped thread holds it.
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Threads that have work.
+    /// Number of threads that have work.
     working: usize,
-    /// The disk as it was when the process ended, and why it did.
+    /// The disk at the end of the process, and the reason of the end.
     end: Option<(FaultyVfs, String)>,
 }
 
@@ -137,25 +138,26 @@ impl Shared {
 }
 
 impl Process {
-    /// A process that works on this disk. The schedule's first thread makes it.
+    /// Makes a process that works on this disk. Only the schedule's first thread may call this.
     pub fn on(disk: &FaultyVfs) -> Self {
         let state = Mutex::default();
         let shared = Shared { disk: disk.clone(), first: thread::current(), state };
         Self { shared: Arc::new(shared) }
     }
 
-    /// What [`niwaki_env::Env::abort`] does in it. Only its threads may call it.
+    /// Returns the action of [`niwaki_env::Env::abort`] in this process. Only its threads may call
+    /// it.
     pub fn on_abort(&self) -> AbortHook {
         let shared = Arc::clone(&self.shared);
         AbortHook::new(move |reason| shared.end(reason))
     }
 
-    /// Does work on a thread of the process, unless it ends before.
+    /// Does work on a thread of the process, unless the process ends before.
     pub fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         self.shared.state().working += 1;
         let shared = Arc::clone(&self.shared);
         thread::spawn(move || {
-            // The first thread may make this one after the end. The scheduler lets it run then.
+            // The first thread may make this thread after the end. Then the scheduler lets it run.
             if shared.state().end.is_some() {
                 return;
             }
@@ -171,8 +173,8 @@ impl Process {
         });
     }
 
-    /// Waits until all work is done, or the process has ended: then the disk as it was at that
-    /// step, and why.
+    /// Waits until all work is done, or the process has ended. At an end, returns the disk at that
+    /// step, and the reason.
     pub fn wait(&self) -> Option<(FaultyVfs, String)> {
         // Ends: each thread ends its work, or waits for one that does, or the process ends.
         loop {

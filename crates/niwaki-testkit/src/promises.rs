@@ -1,6 +1,7 @@
-//! What definitions, savepoints, COPY, cancel requests and sequences promise: short scripts whose
-//! answers are known, most of them without anything that happens at the same time. Run inside a
-//! schedule (`schedules`).
+//! Short scripts whose answers are known: definitions, savepoints, COPY, cancel requests and
+//! sequences.
+//!
+//! Most scripts have nothing that happens at the same time. Run inside a schedule (`schedules`).
 
 use std::sync::Arc;
 
@@ -14,18 +15,18 @@ use crate::sql::{Collected, copy_in, integer, query};
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Statements of two sessions, one after the other: whose it is, its text, and what it answers, as
-/// rows or an SQLSTATE.
+/// Statements of two sessions, one after the other: the session, the text, and the answer, as rows
+/// or an SQLSTATE.
 type Script = [(usize, &'static str, &'static str)];
 
-/// The columns of a table, as everybody sees them without a lock.
+/// Counts the columns of a table, as every session sees them without a lock.
 const COLUMNS: &str = "select count(*) from pg_attribute a join pg_class c on c.oid = a.attrelid \
      where c.relname = 't' and a.attnum > 0 and not a.attisdropped";
 
 /// Session 0 defines.
 const DEFINITIONS: &Script = &[
     (0, "create table t (a int, b int default 1); insert into t (a) values (1), (2)", ""),
-    // Nobody sees a definition before its commit, and nobody after its rollback.
+    // No other session sees a definition before its commit, and no session after its rollback.
     (0, "begin; alter table t add column c int", ""),
     (1, COLUMNS, "2"),
     (0, "rollback", ""),
@@ -34,23 +35,23 @@ const DEFINITIONS: &Script = &[
     (0, "begin; create table n (i int)", ""),
     (0, "rollback", ""),
     (0, "select * from n", "42P01"),
-    // What comes behind ROLLBACK TO stands in the place of what was undone.
+    // A definition after ROLLBACK TO takes the place of the one that was undone.
     (
         0,
         "begin; savepoint s; alter table t add column c int; select count(c) from t; \
          rollback to s; alter table t add column d int; select count(d) from t; rollback",
         "0 0",
     ),
-    // Rows that were there have the default of then.
+    // Existing rows have the default of the time when the column was added.
     (0, "alter table t add column c int default 5", ""),
     (0, "alter table t alter column c set default 6", ""),
     (0, "insert into t (a) values (3); select c from t order by a", "5 5 6"),
-    // Who has a plan hears of what has changed.
+    // A prepared statement takes a changed default.
     (1, "prepare p as insert into t (a) values (9)", ""),
     (1, "execute p", ""),
     (0, "alter table t alter column c set default 7", ""),
     (1, "execute p; select c from t where a = 9 order by c", "6 7"),
-    // What needs a table keeps it.
+    // A view keeps the table that it needs.
     (0, "create view v as select a from t", ""),
     (0, "drop table t", "2BP01"),
     (0, "select count(*) from v", "5"),
@@ -70,7 +71,7 @@ const SAVEPOINTS: &Script = &[
         "",
     ),
     (0, ROWS, "1 2 4"),
-    // What was released goes with the savepoint around it.
+    // The work of a released savepoint goes with the savepoint around it.
     (
         0,
         "begin; savepoint a; savepoint b; insert into t values (5, 0); release b; rollback to a; \
@@ -78,11 +79,11 @@ const SAVEPOINTS: &Script = &[
         "",
     ),
     (0, ROWS, "1 2 4"),
-    // Locks go with what is undone.
+    // Locks go with the work that is undone.
     (0, "begin; savepoint s; select id from t where id = 1 for share; rollback to s", "1"),
     (1, LOCK, "1"),
     (0, "rollback", ""),
-    // Those of a savepoint that was released belong to the transaction.
+    // Locks of a released savepoint belong to the transaction.
     (
         0,
         "begin; savepoint a; select id from t where id = 1 for share; release a; savepoint b; \
@@ -106,7 +107,7 @@ fn value(datum: &Datum) -> String {
     }
 }
 
-/// All values, or the SQLSTATE of an error.
+/// Returns all values, or the SQLSTATE of an error.
 fn shown(answer: niwaki::Result<Collected>) -> String {
     match answer {
         Ok(collected) => {
@@ -140,7 +141,7 @@ fn plays(script: &Script) -> Result<()> {
     let database = new(1)?;
     let mut sessions = [database.session(), database.session()];
     for session in &mut sessions {
-        // Who waits does so for what should not be there.
+        // A session that waits longer does so for a lock that should not be there.
         expect("a setting", &run(session, "set lock_timeout = '1s'"), "")?;
     }
     for (who, sql, expected) in script {
@@ -154,7 +155,7 @@ fn plays(script: &Script) -> Result<()> {
     }
 }
 
-/// Definitions are there for everybody from their commit on, and for nobody without one.
+/// Requires that every session sees definitions from their commit on, and none without a commit.
 ///
 /// # Errors
 /// An answer that is wrong.
@@ -162,7 +163,8 @@ pub fn definitions() -> Result<()> {
     plays(DEFINITIONS)
 }
 
-/// ROLLBACK TO undoes rows and locks, and RELEASE keeps both for who is around it.
+/// Requires that ROLLBACK TO undoes rows and locks, and that RELEASE keeps both for the level
+/// around it.
 ///
 /// # Errors
 /// An answer that is wrong.
@@ -170,7 +172,7 @@ pub fn savepoints() -> Result<()> {
     plays(SAVEPOINTS)
 }
 
-/// COPY takes all lines or none, the last one without its newline too.
+/// Requires that COPY takes all lines or none, the last one without its newline too.
 ///
 /// # Errors
 /// An answer that is wrong.
@@ -191,7 +193,7 @@ pub fn copies() -> Result<()> {
     expect(COUNT, &run(&mut session, COUNT), "2 7 8")
 }
 
-/// A cancel request is for the statement that runs, and for no other.
+/// Requires that a cancel request is for the statement that runs, and for no other.
 ///
 /// # Errors
 /// An answer that is wrong.
@@ -203,10 +205,10 @@ pub fn late_cancel() -> Result<()> {
     expect("behind a cancel", &run(&mut session, "select count(*) from t"), "0")
 }
 
-/// Who waits for a row is cancelled.
+/// Cancels a session that waits for a row.
 ///
 /// # Panics
-/// When he goes on waiting.
+/// When the session goes on waiting.
 pub fn cancelled_wait() {
     let database = new(seed()).expect("the database opens");
     let mut holder = database.session();
@@ -215,7 +217,7 @@ pub fn cancelled_wait() {
     assert_eq!(run(&mut holder, "begin; update t set n = 1"), "");
     let mut waiter = database.session();
     let control = Arc::clone(waiter.control());
-    // The end of the test, where nothing else ends the wait.
+    // This limit ends the test, if nothing else ends the wait.
     assert_eq!(run(&mut waiter, "set lock_timeout = '1h'"), "");
     let waits = thread::spawn(move || run(&mut waiter, "update t set n = 2"));
     while control.info().waiting_for.is_none() {
@@ -226,7 +228,7 @@ pub fn cancelled_wait() {
     assert_eq!(run(&mut holder, "commit; select n from t"), "1");
 }
 
-/// No number comes twice, and setval holds, whatever happens to the process.
+/// Requires that no number comes twice, and that setval holds, whatever happens to the process.
 ///
 /// # Errors
 /// An answer that is wrong.
@@ -240,7 +242,7 @@ pub fn numbers_after_a_kill() -> Result<()> {
     ] {
         expect(sql, &run(&mut session, sql), "")?;
     }
-    // No rollback takes it back.
+    // No rollback undoes setval.
     expect("setval", &run(&mut session, "begin; select setval('moved', 1000); rollback"), "1000")?;
     expect("a commit", &run(&mut session, "insert into n values (0)"), "")?;
     let killed = open(Env { vfs: Arc::new(vfs.fork()), ..Env::memory() })?;

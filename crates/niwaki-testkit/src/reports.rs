@@ -1,5 +1,6 @@
-//! Tables beside a report: a transaction whose one snapshot grows old while others write, and which must see at
-//! its end what it saw at its beginning.
+//! Tables beside a report whose one snapshot grows old while others write.
+//!
+//! The report's transaction must see at its end what it saw at its beginning.
 
 use niwaki_env::Env;
 use niwaki_table::HeapOnlyUpdates;
@@ -9,16 +10,16 @@ use crate::model::{Reply, Rows, Step};
 use crate::subject::Subject;
 use crate::tables::{TableDatabase, TableSubject};
 
-/// Steps of all sessions that a report lasts.
+/// Number of steps, of all sessions, that a report lasts.
 const STEPS: u32 = 60;
 
-/// A report that began with these rows.
+/// A report, with the rows that it began with.
 struct Report {
     tx: Transaction,
     saw: Rows,
 }
 
-/// Tables with a report open from the first step on, and another when that has ended.
+/// Tables with a report open from the first step on. When one has ended, another begins.
 pub struct ReportSubject {
     subject: TableSubject,
     report: Option<Report>,

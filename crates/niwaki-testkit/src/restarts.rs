@@ -1,4 +1,4 @@
-//! A sync fails, the process ends, the next one starts on the same machine, and then the power goes.
+//! Failed syncs that end the process, followed by a restart on the same machine and a power loss.
 //!
 //! ```text
 //!   commits, checkpoints -> the n-th sync fails -> restart: the system's memory has every write,
@@ -6,8 +6,8 @@
 //!     -> one more commit -> power loss: what only memory had is gone
 //! ```
 //!
-//! Every sync of the run fails once, of files and of folders; and every write of the control file
-//! stops in the middle once.
+//! Every sync of the run fails once, of files and of folders. Every write of the control file stops
+//! in the middle once.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,17 +24,17 @@ use crate::pages::Pages;
 const COMMITS: u32 = 40;
 const CHECKPOINT_EVERY: u32 = 9;
 const CUT_EVERY: u32 = 14;
-/// Syncs of a recovery that fail in turn.
+/// Number of syncs of a recovery that fail in turn.
 const SYNCS_OF_RECOVERY: u64 = 4;
 /// Images of a power loss.
 const IMAGES: usize = 3;
 
-/// What a run has promised.
+/// Commits and definitions that a run has promised.
 #[derive(Clone, Default)]
 struct Promise {
     /// Rows whose commit was acknowledged.
     acknowledged: Rows,
-    /// The same with the commit that was under way.
+    /// The acknowledged rows with the commit that was under way.
     attempted: Rows,
 }
 
@@ -81,7 +81,7 @@ fn run(vfs: &FaultyVfs, images: bool, promise: &Mutex<Promise>) -> Result<(), St
     Ok(())
 }
 
-/// Runs `work` up to the end of the process, if that comes.
+/// Runs `work` until it is done or the process ends.
 pub(crate) fn until_the_end(work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result,
@@ -98,7 +98,7 @@ fn fail(vfs: &FaultyVfs, operation: Operation, after: u64) {
 /// Lets each sync of a run fail, restarts in the same world, and takes the power away.
 ///
 /// # Errors
-/// What was promised and is not there.
+/// A promise that is not kept.
 pub fn every_failed_sync() -> Result<(), String> {
     for images in [true, false] {
         let calm = FaultyVfs::new();
@@ -124,7 +124,7 @@ fn one(images: bool, operation: Operation, after: u64, second: Option<u64>) -> R
     let world = FaultyVfs::new();
     let promise = Mutex::new(Promise::default());
     fail(&world, operation, after);
-    // Making a new directory may fail without an end of the process; nothing is promised then.
+    // Making a new directory may fail without an end of the process. Nothing is promised then.
     let ended = until_the_end(|| run(&world, images, &promise));
     let promise = promise.into_inner().expect("no thread panics with it");
     if promise.attempted.is_empty() {
@@ -134,11 +134,11 @@ fn one(images: bool, operation: Operation, after: u64, second: Option<u64>) -> R
     goes_on(world.restarted(), images, promise, second, after)
 }
 
-/// Lets each write of the control file stop in the middle: what it said before still counts. Then
+/// Lets each write of the control file stop in the middle: its earlier content still counts. Then
 /// restarts in the same world, and takes the power away.
 ///
 /// # Errors
-/// What was promised and is not there.
+/// A promise that is not kept.
 pub fn every_torn_control() -> Result<(), String> {
     for images in [true, false] {
         // Ends: with the run that has no such write any more.

@@ -1,5 +1,7 @@
-//! Readers that come by every path beside writers and vacuum: under one snapshot all paths give the
-//! same rows, whatever was marked, split or removed meanwhile. Run inside a schedule (`schedules`).
+//! Readers on every access path beside writers and vacuum.
+//!
+//! Under one snapshot all paths give the same rows, whatever was marked, split or removed
+//! meanwhile. Run inside a schedule (`schedules`).
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -63,7 +65,7 @@ fn from_key(key: i64) -> ScanKeys {
     ScanKeys { columns: vec![range], bounding: 1 }
 }
 
-/// One snapshot, by all paths.
+/// A reader of one snapshot by all paths.
 struct Reader<'d> {
     database: &'d TableDatabase,
     tx: &'d Transaction,
@@ -90,7 +92,7 @@ impl Reader<'_> {
         rows
     }
 
-    /// Rows of a bitmap, judged again by `wanted`.
+    /// Reads the rows of a bitmap, rechecked by `wanted`.
     fn by_bitmap(
         &self,
         source: BitmapSource,
@@ -173,7 +175,7 @@ impl Reader<'_> {
     }
 }
 
-/// Two writers, two readers by every path, and vacuum.
+/// Runs two writers, two readers by every path, and vacuum.
 ///
 /// # Panics
 /// When two paths differ, or an invariant does not hold.
@@ -181,7 +183,7 @@ pub fn run() {
     play(HeapOnlyUpdates::SameKeys);
 }
 
-/// The same with chains of any keys.
+/// Does the same with chains of any keys.
 ///
 /// # Panics
 /// As [`run`].

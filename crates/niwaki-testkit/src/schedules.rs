@@ -17,12 +17,12 @@ const STACK_BYTES: usize = 4 << 20;
 const STEPS_MAX: usize = 20_000_000;
 /// Most schedules of one seed.
 const BATCH: usize = 200;
-/// Places where the second scheduler changes priorities.
+/// Number of places where the second scheduler changes priorities.
 const PREEMPTIONS: usize = 3;
-/// Of the third one: what threads run for before others do, as powers of two.
+/// The third scheduler's burst lengths: steps a thread runs before others do, as powers of two.
 const BURST_POWERS: std::ops::Range<u64> = 3..10;
 
-/// How many schedules to try: `NIWAKI_SIM_SCHEDULES`, or `default`.
+/// Returns the number of schedules to try: `NIWAKI_SIM_SCHEDULES`, or `default`.
 ///
 /// # Panics
 /// If the variable is not a number.
@@ -31,11 +31,11 @@ pub fn schedules(default: usize) -> usize {
     text.map_or(default, |text| text.parse().expect("NIWAKI_SIM_SCHEDULES is a number"))
 }
 
-/// Runs `body` in a third of the schedules at random, in a third with few but well placed switches
-/// (PCT, which learns from the first schedule of a batch how long they are), and in a third with
-/// [`Bursts`]. Batches have at most [`BATCH`] schedules and a seed each; the seed of a failing one is
-/// printed, and `NIWAKI_SIM_SEED` runs that one alone. Every other schedule takes rare paths
-/// (`niwaki_env::rare`).
+/// Runs `body` in many schedules: a third at random, a third with few but well placed switches, and
+/// a third with [`Bursts`]. The second third is PCT, which learns from the first schedule of a
+/// batch how long schedules are. Batches have at most [`BATCH`] schedules and a seed each. The seed
+/// of a failing batch is printed, and `NIWAKI_SIM_SEED` runs that batch alone. Every other schedule
+/// takes rare paths (`niwaki_env::rare`).
 pub fn simulate(schedules: usize, body: impl Fn() + Send + Sync + 'static) {
     let body = Arc::new(body);
     let only = std::env::var("NIWAKI_SIM_SEED").ok();
@@ -53,11 +53,11 @@ pub fn simulate(schedules: usize, body: impl Fn() + Send + Sync + 'static) {
     }
 }
 
-/// What a schedule did, step by step.
+/// Notes of the actions of a schedule, step by step.
 pub type Notes = Arc<Mutex<Vec<String>>>;
 
-/// Runs `body` in some schedules of each kind, twice. The notes must be the same: otherwise the seed
-/// of a failing schedule would not find the failure again.
+/// Runs `body` in some schedules of each kind, twice. The notes must be the same. Otherwise the
+/// seed of a failing schedule would not find the failure again.
 ///
 /// # Panics
 /// At the first note that differs.
@@ -78,7 +78,7 @@ pub fn simulate_twice(schedules: usize, body: impl Fn(&Notes) + Send + Sync + 's
     }
 }
 
-/// Runs `body` in one schedule of any length: for suites of a single thread in a build that knows
+/// Runs `body` in one schedule of any length. For suites of a single thread in a build that knows
 /// simulated threads only.
 pub fn alone(body: impl Fn() + Send + Sync + 'static) {
     let mut config = config();
@@ -92,7 +92,7 @@ fn config() -> Config {
     config.stack_size = STACK_BYTES;
     config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
     config.silence_warnings = true;
-    // The seed says it shorter.
+    // The seed is the shorter form.
     config.failure_persistence = FailurePersistence::None;
     config
 }
@@ -124,7 +124,8 @@ fn run(seed: u64, schedules: usize, body: &Arc<impl Fn() + Send + Sync + 'static
     }
 }
 
-/// A number for this schedule, from the scheduler's own randomness: replaying gives it again.
+/// Returns a number for this schedule, from the scheduler's own randomness: replaying gives it
+/// again.
 pub fn seed() -> u64 {
     shuttle::rand::RngCore::next_u64(&mut shuttle::rand::thread_rng())
 }

@@ -1,6 +1,8 @@
-//! Sessions that draw numbers from the sequence of a column while another one drops it, restarts it,
-//! or alters it: who has drawn keeps the sequence as it is until its transaction ends. Run inside a
-//! schedule (`schedules`).
+//! Sessions that draw numbers from a column's sequence while another session drops, restarts or
+//! alters it.
+//!
+//! A transaction that has drawn keeps the sequence as it is until the transaction ends. Run inside
+//! a schedule (`schedules`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -16,12 +18,13 @@ use crate::sql::{integer, query};
 
 const DRAWERS: u64 = 2;
 const ROUNDS: usize = 3;
-/// A restart goes on this far ahead: all draws of a run are fewer.
+/// Distance that a restart goes ahead: a run draws fewer numbers.
 const AHEAD: i64 = 1_000;
 
 const MAKE: &str = "create table t (id serial primary key, n int)";
 
-/// What may go with the sequence, or give it another file, and what brings back what went.
+/// Definitions that remove the sequence or give it another file, each with the SQL that restores
+/// it.
 const DEFINITIONS: [(&str, &str); 7] = [
     ("drop table t", MAKE),
     ("drop sequence t_id_seq cascade", "drop table t; create table t (id serial primary key)"),
@@ -32,13 +35,14 @@ const DEFINITIONS: [(&str, &str); 7] = [
     ("alter sequence t_id_seq maxvalue 10000", ""),
 ];
 
-/// The sequence may be gone when a statement is planned, or when it waits for it.
+/// Decides whether an error says that the sequence is gone, which a statement may find while
+/// planned or while waiting for it.
 fn is_gone(error: &SqlError) -> bool {
     error.sqlstate == "42P01"
         || (error.sqlstate == "XX000" && error.message.starts_with("could not open relation"))
 }
 
-/// Draws twice in a transaction. What the numbers are drawn from stays the same meanwhile.
+/// Draws twice in a transaction. The sequence stays the same meanwhile.
 fn draw(session: &mut Session, drawn: &AtomicI64, rng: &SeededRng) {
     query(session, "begin").expect("a transaction");
     let number = |session: &mut Session| {
@@ -70,10 +74,11 @@ fn define(session: &mut Session, drawn: &AtomicI64, rng: &SeededRng) {
     query(session, again).expect("what went is back");
 }
 
-/// Some draw, one defines.
+/// Runs sessions that draw and one that defines.
 ///
 /// # Panics
-/// When a sequence changes under a transaction that has drawn from it, or the database is not whole.
+/// When a sequence changes under a transaction that has drawn from it, or the database is not
+/// whole.
 pub fn run() {
     let seed = seed();
     let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);

@@ -1,5 +1,7 @@
-//! Rows that some lock FOR KEY SHARE while others move, delete and insert them again: who was granted
-//! a lock is protected by it until it is given back. Run inside a schedule (`schedules`).
+//! Rows that some sessions lock FOR KEY SHARE while others move, delete and insert them again.
+//!
+//! A granted lock protects the row until the session gives the lock back. Run inside a schedule
+//! (`schedules`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -16,10 +18,10 @@ use crate::tables::{TableDatabase, TableSession};
 
 const ROWS: usize = 2;
 const ROUNDS: usize = 4;
-/// In the count of a row's sharers: somebody has it alone.
+/// Value in a row's count of sharers: one session has the row exclusively.
 const ALONE: i64 = i64::MIN / 2;
 
-/// Who has which row, by what the statements said.
+/// The count of sharers of each row, by what the statements reported.
 type Held = Arc<[AtomicI64; ROWS]>;
 
 fn execute(session: &mut TableSession, step: &Step) -> Reply {
@@ -56,7 +58,8 @@ fn share(mut session: TableSession, rng: &SeededRng, held: &Held) {
     }
 }
 
-/// Each update changes the key of the second index, so the row gets a new root, and often another page.
+/// Moves rows. Each update changes the key of the second index, so the row gets a new chain root,
+/// and often another page.
 fn shift(mut session: TableSession, rng: &SeededRng) {
     for _ in 0..ROUNDS {
         let row = rng.below(ROWS as u64) as i64;
@@ -83,8 +86,8 @@ fn replace(mut session: TableSession, rng: &SeededRng, held: &Held) {
     }
 }
 
-/// Two sharers, one who moves the rows, one who deletes them and inserts them again, and vacuum, which
-/// must not free what a lock names.
+/// Runs two sharers, a session that moves the rows, one that deletes and reinserts them, and
+/// vacuum. Vacuum must not free what a lock names.
 ///
 /// # Panics
 /// When a shared row is deleted, a lock stays behind, or an invariant does not hold.

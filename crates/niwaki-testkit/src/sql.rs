@@ -8,17 +8,18 @@ use niwaki_env::Env;
 use crate::model::{Isolation, Reply, Rows, Step, Value};
 use crate::subject::Subject;
 
-/// The table: a primary key, a value, an indexed column that changes with most updates (so that
-/// chains hold several keys), and a filler that makes rows long enough for pages to fill up.
+/// The table: a primary key, a value, an indexed column and a filler. The indexed column changes
+/// with most updates, so that chains hold several keys. The filler makes rows long enough for pages
+/// to fill up.
 const CREATE: &str = "create table if not exists kv (\
      k int8 primary key, v int8 not null, g int4 not null, filler text not null) \
      with (fillfactor = 90); \
      create index if not exists kv_g on kv (g);";
 
-/// How many values the indexed column takes: few, so that it returns to earlier ones.
+/// Number of values of the indexed column: few, so that the column returns to earlier ones.
 const GROUPS: Value = 5;
 
-/// Settings that make rare things common: a pool smaller than the data.
+/// Settings that make rare events common: a pool smaller than the data.
 const TINY: [(&str, &str); 1] = [("shared_buffers", "256kB")];
 
 /// A database with one table, and its sessions.
@@ -27,14 +28,14 @@ pub struct SqlSubject {
     sessions: BTreeMap<u32, Session>,
 }
 
-/// Collects what a client would see.
+/// The answers that a client would see.
 #[derive(Debug, Default)]
 pub struct Collected {
     /// All rows.
     pub rows: Vec<Vec<Datum>>,
     /// Tags of the completed statements.
     pub tags: Vec<String>,
-    /// What COPY FROM STDIN reads, piece by piece.
+    /// Chunks that COPY FROM STDIN reads.
     pub input: VecDeque<Vec<u8>>,
 }
 
@@ -74,10 +75,10 @@ impl ResultSink for Collected {
     fn copy_out_end(&mut self) {}
 }
 
-/// Runs a query string and collects what it answers.
+/// Runs a query string and collects its answers.
 ///
 /// # Errors
-/// The statement's.
+/// The statement's error.
 pub fn query(session: &mut Session, sql: &str) -> niwaki::Result<Collected> {
     copy_in(session, sql, &[])
 }
@@ -85,7 +86,7 @@ pub fn query(session: &mut Session, sql: &str) -> niwaki::Result<Collected> {
 /// Runs a query string with a COPY FROM STDIN that reads these pieces.
 ///
 /// # Errors
-/// The statement's.
+/// The statement's error.
 pub fn copy_in(session: &mut Session, sql: &str, pieces: &[&str]) -> niwaki::Result<Collected> {
     let input = pieces.iter().map(|piece| piece.as_bytes().to_vec()).collect();
     let mut collected = Collected { input, ..Collected::default() };
@@ -98,10 +99,10 @@ pub fn copy_in(session: &mut Session, sql: &str, pieces: &[&str]) -> niwaki::Res
     }
 }
 
-/// The number that a value is.
+/// Returns the value as an integer.
 ///
 /// # Errors
-/// It is no integer.
+/// The value is no integer.
 pub fn integer(datum: &Datum) -> Result<i64, String> {
     match datum {
         Datum::Int8(value) => Ok(*value),
@@ -111,12 +112,12 @@ pub fn integer(datum: &Datum) -> Result<i64, String> {
     }
 }
 
-/// What a value's indexed column must hold.
+/// Returns the required indexed column of a value.
 fn group(value: Value) -> i64 {
     value.rem_euclid(GROUPS)
 }
 
-/// What a value's filler must hold; its length differs from value to value.
+/// Returns the required filler of a value; its length differs from value to value.
 fn filler(value: Value) -> String {
     let length = 40 + usize::try_from(value.rem_euclid(7)).unwrap_or(0) * 90;
     format!("{value}-").repeat(length / 2 + 1)[..length].to_owned()
@@ -126,9 +127,10 @@ impl SqlSubject {
     /// Opens with more settings than the tiny ones.
     ///
     /// # Errors
-    /// Whatever the database says.
+    /// Any error of the database.
     pub fn open_with(env: Env, settings: &[(&str, &str)]) -> Result<Self, String> {
-        // Reads under way change nothing on disk; whoever crashes beside them finds what he would without.
+        // Reads under way change nothing on disk, so a crash beside them leaves the same state as
+        // one without.
         let io_method = if env.rng.next_u64().is_multiple_of(2) { "io_uring" } else { "worker" };
         let mut options = Options::new().small_files(true).set("io_method", io_method);
         for (name, value) in TINY.iter().chain(settings) {
@@ -140,7 +142,7 @@ impl SqlSubject {
         Ok(subject)
     }
 
-    /// The database.
+    /// Returns the database.
     pub fn database(&self) -> &Database {
         &self.database
     }
@@ -240,7 +242,8 @@ impl Subject for SqlSubject {
 
     fn step(&mut self, session: u32, step: &Step) -> Result<Reply, String> {
         if *step == Step::Checkpoint {
-            // The gardener comes before it: what it changes is written, and is in the crash images.
+            // The gardener comes first, so that its changes are written, and are in the crash
+            // images.
             for _ in 0..2 {
                 self.database.tend().map_err(|error| format!("tend: {error}"))?;
             }
@@ -249,7 +252,7 @@ impl Subject for SqlSubject {
             Ok(collected) => reply(step, &collected),
             Err(error) => {
                 let state = error.sqlstate;
-                // What the model predicts; anything else is worth its whole text.
+                // Errors that the model predicts; any other error is worth its whole text.
                 if matches!(state, "23505" | "40001" | "25P02") {
                     return Ok(Reply::Error(state.to_owned()));
                 }

@@ -1,4 +1,5 @@
-//! What stories are played on: a table of two rows, with what actors do to it, and what must hold then.
+//! The stage of the stories: a table of two rows, the actions of actors on it, and the checks
+//! afterwards.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -38,14 +39,14 @@ const ID: TableId = TableId(1);
 pub(crate) struct Stage {
     pub(crate) engine: Arc<Engine>,
     pub(crate) table: Arc<Table>,
-    /// How rows are inserted, changed and deleted.
+    /// Durability of the transactions that insert, change and delete rows.
     pub(crate) durability: Durability,
 }
 
-/// Rows that [`Stage::churn`] concerns.
+/// Number of rows that [`Stage::churn`] updates.
 const ROWS: i32 = 40;
 
-/// What is computed from a row.
+/// An expression over a row.
 #[derive(Clone, Copy, Debug)]
 enum Formula {
     /// a.
@@ -84,12 +85,12 @@ impl KeyExpression for Computed {
     }
 }
 
-/// The index on a, without its file.
+/// Returns the index on a, without its file.
 fn on_a(key: Vec<KeyColumn>) -> IndexDefinition {
     IndexDefinition::new(TableId(3), "on_a", RelFile { id: RelFileId(0), logged: true }, key)
 }
 
-/// What one of those on the stage does.
+/// The actions of one actor on the stage.
 pub(crate) type Actor = Box<dyn FnOnce(&Stage) + Send>;
 
 pub(crate) fn row(id: i32, a: i32, b: i32) -> Vec<Datum> {
@@ -110,12 +111,12 @@ fn key_of(value: i32) -> Vec<u8> {
 }
 
 impl Stage {
-    /// With a primary key only.
+    /// Makes a stage with a primary key only.
     pub(crate) fn new(heap_only: HeapOnlyUpdates) -> Self {
         Self::filled(heap_only, 100)
     }
 
-    /// [`Stage::new`], with pages that insertions fill so far, in percent.
+    /// Makes a [`Stage::new`] whose pages insertions fill up to `fillfactor` percent.
     pub(crate) fn filled(heap_only: HeapOnlyUpdates, fillfactor: u8) -> Self {
         let env = Env::simulated(Arc::new(MemoryVfs::new()), seed());
         let manager = TransactionManager::new(env.clone(), TxnOptions::default());
@@ -158,7 +159,7 @@ impl Stage {
         stage
     }
 
-    /// The table with an index on a more; b is its payload.
+    /// Adds an index on a to the table; b is its payload.
     pub(crate) fn index_on_a(&mut self, unique: bool) {
         self.index_on_a_with(unique, vec![2]);
     }
@@ -168,8 +169,7 @@ impl Stage {
         self.index_with(IndexDefinition { unique, include, ..on_a(key) });
     }
 
-    /// The table with an index on what an expression makes of a, and has only the rows that have an
-    /// a.
+    /// Adds an index on an expression over a. The index has only the rows that have an a.
     fn index_on_computed_a(&mut self) {
         let source = KeySource::Expression(Arc::new(Computed::new(Formula::Same)));
         let key = vec![KeyColumn { source, order: KeyOrder::ascending(TypeOid::INT4) }];
@@ -191,8 +191,8 @@ impl Stage {
         self.table = table.expect("the table");
     }
 
-    /// Row 0 goes from a = 0 to a = 2 while an old snapshot is held; then an index on a is built. It has
-    /// entries of both keys for the root.
+    /// Changes row 0 from a = 0 to a = 2 while an old snapshot is held, then builds an index on a.
+    /// The index has entries of both keys for the chain root.
     pub(crate) fn two_keys() -> Self {
         let mut stage = Self::new(HeapOnlyUpdates::SameKeys);
         beside_an_old_snapshot(&Arc::clone(&stage.engine), || {
@@ -202,14 +202,15 @@ impl Stage {
         stage
     }
 
-    /// With an index on a, perhaps a unique one, and chains of any keys.
+    /// Makes a stage with an index on a, perhaps a unique one, and chains of any keys.
     pub(crate) fn any_key(unique: bool) -> Self {
         let mut stage = Self::new(HeapOnlyUpdates::AnyKey);
         stage.index_on_a(unique);
         stage
     }
 
-    /// Row 0 went from a = 0 to a = 2 in one chain. The index on a has no payload.
+    /// Makes a stage where row 0 went from a = 0 to a = 2 in one chain. The index on a has no
+    /// payload.
     pub(crate) fn two_versions() -> Self {
         let mut stage = Self::new(HeapOnlyUpdates::AnyKey);
         stage.index_on_a_with(false, Vec::new());
@@ -217,7 +218,7 @@ impl Stage {
         stage
     }
 
-    /// [`Stage::two_versions`], with an index whose key and predicate are computed.
+    /// Makes [`Stage::two_versions`], with an index whose key and predicate are computed.
     pub(crate) fn two_computed_versions() -> Self {
         let mut stage = Self::new(HeapOnlyUpdates::AnyKey);
         stage.index_on_computed_a();
@@ -225,7 +226,8 @@ impl Stage {
         stage
     }
 
-    /// The index on a takes no entries any more, as in the last step of a concurrent drop.
+    /// Returns the stage with an index on a that takes no entries any more, as in the last step of
+    /// a concurrent drop.
     pub(crate) fn without_entries_on_a(&self) -> Self {
         let mut definition = self.table.definition().clone();
         let index = &mut definition.indexes[ON_A];
@@ -233,13 +235,13 @@ impl Stage {
         Self { table: Table::open(&self.engine, definition), ..self.clone() }
     }
 
-    /// The file of the index on a goes.
+    /// Drops the file of the index on a.
     pub(crate) fn drop_file_on_a(&self) {
         let file = self.table.definition().indexes[ON_A].file;
         self.engine.storage().drop_file(file).expect("the file goes");
     }
 
-    /// With an index on a; each version has its own root.
+    /// Makes a stage with an index on a where each version has its own chain root.
     pub(crate) fn same_page_for_ever() -> Self {
         let mut stage = Self::new(HeapOnlyUpdates::Off);
         stage.index_on_a(false);
@@ -247,7 +249,7 @@ impl Stage {
         stage
     }
 
-    /// Updates rows, keys unchanged, so many times.
+    /// Updates rows `updates` times, with unchanged keys.
     pub(crate) fn churn(&self, updates: i32) {
         (0..updates).for_each(|n| self.change(n % ROWS, None, None, true));
     }
@@ -278,7 +280,7 @@ impl Stage {
         self.table.blocks().expect("blocks")
     }
 
-    /// Ids of the rows of a page.
+    /// Returns the ids of the rows of a page.
     pub(crate) fn ids_on(&self, block: u32) -> BTreeSet<i32> {
         let mut ids = BTreeSet::new();
         transaction(&self.engine, |tx| {
@@ -308,12 +310,14 @@ impl Stage {
         });
     }
 
-    /// Gives the row of an id other values, in a transaction of its own, unless a unique index refuses them.
+    /// Gives the row of an id other values, in its own transaction, unless a unique index refuses
+    /// them.
     pub(crate) fn change(&self, id: i32, a: Option<i32>, b: Option<i32>, commits: bool) {
         self.change_while(id, a, b, || commits);
     }
 
-    /// [`Stage::change`] by a transaction that stays open for `body`, which says whether it commits.
+    /// Does [`Stage::change`] in a transaction that stays open for `body`, which says whether to
+    /// commit.
     pub(crate) fn change_while(
         &self,
         id: i32,
@@ -349,8 +353,8 @@ impl Stage {
         (RowTarget::visible(found.expect("a lookup").expect("the row is there")), out)
     }
 
-    /// Reads everything by the index on a, forward and backward, from rows and from entries alone, under
-    /// one snapshot, and compares with what the heap has.
+    /// Reads the whole index on a, forward and backward, and compares with what the heap has. Reads
+    /// from rows, and from entries alone, under one snapshot.
     pub(crate) fn read(&self) {
         transaction(&self.engine, |tx| {
             let snapshot = tx.snapshot().expect("a snapshot");
@@ -421,12 +425,12 @@ impl Stage {
         }
     }
 
-    /// Vacuum: takes `mixed` away where it can be.
+    /// Runs a vacuum, which takes `mixed` away where it can be.
     pub(crate) fn clean(&self) {
         self.vacuum(true);
     }
 
-    /// Vacuum, which may cut the heap, or not; what it did.
+    /// Runs a vacuum, which may truncate the heap if `truncate`; returns its summary.
     pub(crate) fn vacuum(&self, truncate: bool) -> VacuumSummary {
         let control = self.engine.transactions().register_session().expect("a session");
         let options =
@@ -440,13 +444,13 @@ impl Stage {
         summary
     }
 
-    /// Pages at the end that hold nothing, as a crash leaves them.
+    /// Adds empty pages at the end, as a crash leaves them.
     pub(crate) fn extend(&self, pages: u32) {
         let file = self.table.definition().file;
         self.engine.storage().pool().extend(file, Fork::Main, pages).expect("pages");
     }
 
-    /// What a definition does that needs the table for itself.
+    /// Runs `body` under the exclusive lock of a definition.
     pub(crate) fn define<T>(&self, body: impl FnOnce() -> T) -> T {
         let control = self.engine.transactions().register_session().expect("a session");
         let tx = self.engine.transactions().begin(&control, BeginOptions::default());
@@ -457,13 +461,14 @@ impl Stage {
         done
     }
 
-    /// Whether a definition waits for the table; a vacuum, which waits for other vacuums, is none.
+    /// Decides whether a definition waits for the table. A vacuum that waits for other vacuums does
+    /// not count.
     pub(crate) fn is_definition_waiting(&self) -> bool {
         let locks = self.engine.transactions().locks();
         locks.is_wanted_beside(ID, TableLockMode::RowExclusive)
     }
 
-    /// What an access does that finds the page short of room.
+    /// Prunes every page, as an access does that finds the page short of room.
     pub(crate) fn settle(&self) {
         for block in 0..self.table.blocks().expect("blocks") {
             self.table.heap().prune_page(block).expect("a page");
@@ -494,7 +499,7 @@ impl Stage {
         assert!(report.corruptions.is_empty(), "{:#?}", report.corruptions);
     }
 
-    /// Everybody at once; then one reads alone, and the invariants hold.
+    /// Plays all actors at the same time. Then one actor reads alone, and the invariants hold.
     pub(crate) fn play(&self, actors: Vec<Actor>) {
         let mut threads = Vec::new();
         for actor in actors {
@@ -526,7 +531,7 @@ pub(crate) fn beside_an_old_snapshot<T>(engine: &Engine, body: impl FnOnce() -> 
     done
 }
 
-/// A transaction of its own; `body` says whether it commits.
+/// Runs a transaction; `body` says whether it commits.
 pub(crate) fn transaction(engine: &Engine, body: impl FnOnce(&Transaction) -> bool) {
     transaction_for(engine, Durability::Flush, body);
 }

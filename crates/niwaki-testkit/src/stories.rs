@@ -1,6 +1,7 @@
-//! Stories of the protocol's model (`niwaki-model`), played by the engine: one table of two rows, somebody
-//! who changes it, somebody who reads it by every path, somebody who cleans. Each is run inside a schedule
-//! (`schedules`); without the rule of its name it must fail in some.
+//! Stories of the protocol's model (`niwaki-model`), played by the engine on one table of two rows.
+//!
+//! Some actors change the table, some read it by every path, and some clean up. Each story is run
+//! inside a schedule (`schedules`). Without the rule of its name it must fail in some schedule.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,18 +17,19 @@ use niwaki_txn::Durability;
 use crate::schedules::seed;
 use crate::stage::{ON_A, Stage, beside_an_old_snapshot};
 
-/// Updates that fill a leaf a few times.
+/// Number of updates that fill a leaf a few times.
 const CHURN: i32 = 1_500;
 
 /// `recheck`: an old entry leads to the new version.
 ///
 /// # Panics
-/// When a scan gives something else than the heap, or an invariant does not hold.
+/// When a scan and the heap give different rows, or an invariant does not hold.
 pub fn recheck() {
     Stage::two_keys().play(vec![Box::new(Stage::read), Box::new(Stage::prune)]);
 }
 
-/// `unmix-counter`: an old entry is read, deleted, the root cleared; then the row is fetched.
+/// `unmix-counter`: an old entry is read and deleted, and the root cleared. Then the row is
+/// fetched.
 ///
 /// # Panics
 /// As [`recheck`].
@@ -70,7 +72,7 @@ pub fn a_key_behind_the_cleaner() {
     });
 }
 
-/// `one-hold`: a key that no version has any more comes back while its entry is taken away.
+/// `one-hold`: a key that no version has any more comes back while its entry is removed.
 ///
 /// # Panics
 /// As [`recheck`].
@@ -80,7 +82,7 @@ pub fn a_key_back_before_the_gardener() {
         stage.play(vec![
             Box::new(|stage: &Stage| {
                 stage.prune();
-                // The next writer cleans the entries of what was pruned.
+                // The next writer cleans up the entries of the pruned rows.
                 stage.change(1, None, Some(5), true);
             }),
             Box::new(|stage: &Stage| stage.change(0, Some(0), None, true)),
@@ -89,7 +91,7 @@ pub fn a_key_back_before_the_gardener() {
     });
 }
 
-/// Passes and writers come by, until nothing waits for them.
+/// Runs passes and writers until nothing is left to clean up.
 fn tend(stage: &Stage) {
     (0..3).for_each(|b| {
         stage.settle();
@@ -97,8 +99,8 @@ fn tend(stage: &Stage) {
     });
 }
 
-/// `complete-record`: a root is cleared by the record of what was removed from it, while it gets more keys and
-/// loses them.
+/// `complete-record`: the record of the removed keys clears a root, while the root gets more keys
+/// and loses them.
 ///
 /// # Panics
 /// As [`recheck`].
@@ -107,7 +109,7 @@ pub fn a_root_settles() {
     stage.play(vec![
         Box::new(|stage: &Stage| {
             stage.prune();
-            // The next writer cleans the entries of what was pruned.
+            // The next writer cleans up the entries of the pruned rows.
             stage.change(1, None, Some(5), true);
             stage.settle();
         }),
@@ -125,9 +127,9 @@ pub fn a_root_settles() {
     stage.check();
 }
 
-/// `unknown-seen`: while an entry of a computed key is looked at, a version comes whose key nobody
-/// has computed yet. It has another key, so the entry is stale, and stays counted until somebody
-/// knows.
+/// `unknown-seen`: a version comes while a reader looks at an entry of a computed key. No session
+/// has computed the key of that version yet. The version has another key, so the entry is stale.
+/// The entry stays counted until the key is computed.
 ///
 /// # Panics
 /// As [`recheck`].
@@ -135,7 +137,7 @@ pub fn a_computed_key_comes_meanwhile() {
     let stage = Stage::two_computed_versions();
     stage.prune();
     stage.play(vec![
-        // The next writer cleans the entries of what was pruned.
+        // The next writer cleans up the entries of the pruned rows.
         Box::new(|stage: &Stage| stage.change(1, None, Some(5), true)),
         Box::new(|stage: &Stage| stage.change(0, Some(3), None, true)),
         Box::new(Stage::read),
@@ -146,8 +148,8 @@ pub fn a_computed_key_comes_meanwhile() {
     stage.check();
 }
 
-/// `tended-while-dropped`: entries of an index wait for the gardener while it is dropped, beside
-/// writers who know that it takes none any more.
+/// `tended-while-dropped`: entries of an index wait for the gardener while the index is dropped.
+/// Writers beside it know that the index takes no entries any more.
 ///
 /// # Panics
 /// When a change of the dropped file is logged (W4).
@@ -158,13 +160,13 @@ pub fn an_index_is_dropped_beside_the_gardener() {
     let (dropping, writing) = (stage.clone(), stage.clone());
     let threads = [
         thread::spawn(move || dropping.drop_file_on_a()),
-        // The next writer cleans the entries of what was pruned.
+        // The next writer cleans up the entries of the pruned rows.
         thread::spawn(move || (4..7).for_each(|b| writing.change(1, None, Some(b), true))),
     ];
     threads.into_iter().for_each(|thread| thread.join().expect("an actor ends"));
 }
 
-/// `seen-early`: a root is cleared, and read, while the gardener is at its entries.
+/// `seen-early`: a root is cleared, and read, while the gardener works on its entries.
 ///
 /// # Panics
 /// As [`recheck`].
@@ -178,7 +180,8 @@ pub fn a_root_is_about_to_settle() {
     ]);
 }
 
-/// A deleted row's entries and line pointer go, while another row comes with its keys, perhaps to its line pointer.
+/// A deleted row's entries and line pointer go. Meanwhile another row comes with its keys, perhaps
+/// to its line pointer.
 ///
 /// # Panics
 /// As [`recheck`].
@@ -189,7 +192,7 @@ pub fn a_row_goes() {
     stage.play(vec![
         Box::new(|stage: &Stage| {
             stage.prune();
-            // The next writer cleans the entries of what was pruned.
+            // The next writer cleans up the entries of the pruned rows.
             stage.change(1, None, Some(5), true);
             stage.settle();
         }),
@@ -204,8 +207,8 @@ pub fn a_row_goes() {
     stage.check();
 }
 
-/// `own-record`: somebody is late with the entries of a row whose line pointer is another row's by now, which is
-/// gone too.
+/// `own-record`: an actor is late with the entries of a row. Another row has that line pointer by
+/// now, and is gone too.
 ///
 /// # Panics
 /// As [`recheck`].
@@ -217,7 +220,7 @@ pub fn a_row_goes_twice() {
     stage.play(vec![
         Box::new(|stage: &Stage| stage.change(1, None, Some(5), true)),
         Box::new(|stage: &Stage| {
-            // Frees it, whoever remembers it.
+            // Frees the line pointer, although other actors may remember it.
             stage.clean();
             stage.insert(6, 6);
             stage.delete(6);
@@ -231,15 +234,17 @@ pub fn a_row_goes_twice() {
     stage.check();
 }
 
-/// `observer-epoch`: an index is built, with entries for rows that an old snapshot sees. It goes, and while the build ends a
-/// pass takes these rows away, who has read before it that there is no such index.
+/// `observer-epoch`: an index is built, with entries for rows that an old snapshot sees. The
+/// snapshot goes. While the build ends, a pass removes these rows. The pass has read before that
+/// there is no such index.
 ///
 /// # Panics
 /// As [`recheck`].
 pub fn an_index_comes_beside_a_pass() {
-    /// All on one page, which is passed over once: the more of them go, the longer the pass tells of them.
+    /// All rows on one page, which is pruned once. With more removed rows, the pass reports them
+    /// for longer.
     const ROWS: i32 = 16;
-    /// About as many as a build takes.
+    /// Most steps before the pass: about as many as a build takes.
     const STEPS_MAX: u64 = 2_000;
     let stage = Stage::new(HeapOnlyUpdates::AnyKey);
     (2..ROWS).for_each(|id| stage.insert(id, id));
@@ -262,7 +267,7 @@ pub fn an_index_comes_beside_a_pass() {
 }
 
 /// `no-duplicates`, `revive`, `recheck`, `kill-unchanged`, `mixed-first`, `suppression-bumps`,
-/// `unique-own-root`: a key goes there and back, while somebody reads and somebody prunes.
+/// `unique-own-root`: a key changes to another one and back, beside readers and pruning.
 ///
 /// # Panics
 /// As [`recheck`].
@@ -279,8 +284,9 @@ pub fn there_and_back() {
     });
 }
 
-/// `over-any-version`, `over-any-snapshot`: an entry that only an old snapshot needs is noted as over, beside a reader from before; then its key comes
-/// back to the row.
+/// `over-any-version`, `over-any-snapshot`: an entry that only an old snapshot needs is noted as
+/// over (in an expired prefix). A reader from before is beside it. Then the key comes back to the
+/// row.
 ///
 /// # Panics
 /// As [`recheck`].
@@ -341,7 +347,8 @@ pub fn key_of_a_rollback() {
     ]);
 }
 
-/// `unique-before-duplicate`: a row goes back to a key that another has taken; its old entry is there.
+/// `unique-before-duplicate`: a row goes back to a key that another row has taken. Its old entry is
+/// there.
 ///
 /// # Panics
 /// As [`key_of_a_rollback`].
@@ -355,8 +362,8 @@ pub fn key_taken_meanwhile() {
     ]);
 }
 
-/// `map-under-latch`: a row is deleted and cleaned away, and then all see all of its page, while somebody is on the way
-/// from its entry.
+/// `map-under-latch`: a row is deleted and cleaned up, and then its whole page becomes all-visible.
+/// Meanwhile a reader is on the way from the row's entry.
 ///
 /// # Panics
 /// As [`recheck`].
@@ -369,7 +376,8 @@ pub fn deleted_and_all_visible() {
     ]);
 }
 
-/// `map-horizon`, `map-cleared`: rows come while somebody reads who does not see them, and passes say what all see.
+/// `map-horizon`, `map-cleared`: rows come beside readers that do not see them, and passes set
+/// pages all-visible.
 ///
 /// # Panics
 /// As [`recheck`].
@@ -383,12 +391,13 @@ pub fn all_visible_beside_readers() {
     ]);
 }
 
-/// Rounds of the gardener beside those who read and change what it tends; afterwards nothing is left to do.
+/// Rounds of the gardener beside sessions that read and change what it cleans up. Afterwards
+/// nothing is left to do.
 ///
 /// # Panics
 /// When something is left to do at the end; as [`recheck`].
 pub fn rounds_beside_writers() {
-    // A record that is lost on purpose leaves its page to vacuum.
+    // The page of a record that is lost on purpose is left to vacuum.
     #[cfg(feature = "sim")]
     niwaki_env::rare::start(None);
     let mut stage = Stage::new(HeapOnlyUpdates::AnyKey);
@@ -411,12 +420,13 @@ pub fn rounds_beside_writers() {
     stage.check();
 }
 
-/// `tail-believed`, `tail-map-stays`: a vacuum cuts the end of the heap, into which somebody inserts, beside readers.
+/// `tail-believed`, `tail-map-stays`: a vacuum truncates the end of the heap. Another actor inserts
+/// there, beside readers.
 ///
 /// # Panics
 /// When a row is lost; as [`recheck`].
 pub fn a_tail_is_cut() {
-    /// All of them on some five pages.
+    /// Number of rows, on some five pages.
     const ROWS: i32 = 80;
     let mut stage = Stage::filled(HeapOnlyUpdates::AnyKey, 10);
     stage.index_on_a_with(false, vec![2]);
@@ -444,26 +454,26 @@ pub fn a_tail_is_cut() {
     stage.read();
     stage.check();
     (100..104).for_each(|id| stage.delete(id));
-    // Nobody is in the way now.
+    // No session is in the way now.
     stage.vacuum(true);
     stage.check();
     stage.read();
 }
 
-/// `tail-unyielding`: a definition comes to wait for the table while a vacuum cuts a long tail. The vacuum ends with the
-/// piece that it is at, and leaves the rest to the next one.
+/// `tail-unyielding`: a definition begins to wait for the table while a vacuum truncates a long
+/// tail. The vacuum ends with its current piece, and leaves the rest to the next vacuum.
 ///
 /// # Panics
-/// When it cuts more, or something is lost; as [`recheck`].
+/// When the vacuum cuts more, or something is lost; as [`recheck`].
 pub fn a_definition_waits_for_a_tail() {
     const TAIL: u32 = 9;
-    /// Pages that go while the lock is held once.
+    /// Pages that a vacuum cuts while it holds the lock once.
     const PIECE: u32 = 2;
-    /// How often somebody looks whether the definition waits.
+    /// Number of looks whether the definition waits.
     const LOOKS: u32 = 400;
     let stage = Stage::any_key(false);
     stage.extend(TAIL);
-    // Pages when the definition was seen to wait, and when it had the table.
+    // Pages when the definition was found waiting, and pages when it had the table.
     let (waited, had) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (seen, length) = (Arc::clone(&waited), Arc::clone(&had));
     stage.play(vec![
@@ -490,7 +500,7 @@ pub fn a_definition_waits_for_a_tail() {
     stage.check();
 }
 
-/// A row that [`a_tail_is_cut`] keeps.
+/// Returns a row that [`a_tail_is_cut`] keeps.
 fn kept_row() -> i32 {
     1
 }
@@ -509,8 +519,8 @@ pub fn changed_and_all_visible() {
     ]);
 }
 
-/// `freed-after-one-index`: rows are updated again and again, each time with an entry in both indexes, and
-/// nobody vacuums.
+/// `freed-after-one-index`: rows are updated again and again, each time with an entry in both
+/// indexes, and without a vacuum.
 ///
 /// # Panics
 /// When the heap grows, or an entry leads to a line pointer that was freed; as [`recheck`].
@@ -523,12 +533,13 @@ pub fn line_pointers_come_back() {
     stage.play(vec![Box::new(Stage::read)]);
 }
 
-/// `filled-forgotten`: insertions of several pages are rolled back again and again, and nobody vacuums.
+/// `filled-forgotten`: insertions of several pages are rolled back again and again, and no vacuum
+/// runs.
 ///
 /// # Panics
 /// When the heap grows; as [`recheck`].
 pub fn rolled_back_insertions_take_no_room() {
-    /// Rows that fill several pages.
+    /// Ids of rows that fill several pages.
     const MANY: Range<i32> = 2..1_000;
     let stage = Stage::new(HeapOnlyUpdates::AnyKey);
     let rounds = |count: u32| {
@@ -537,18 +548,19 @@ pub fn rolled_back_insertions_take_no_room() {
     };
     let early = rounds(3);
     assert!(early > 3, "each round fills pages");
-    // Where nobody is told of the pages, each round takes new ones.
+    // If the free space of these pages is not reported, each round takes new ones.
     let late = rounds(9);
     assert!(late < 2 * early, "the heap grew from {early} blocks to {late}");
     stage.check();
 }
 
-/// `freed-beside-a-cleaner`: the same, while a cleaner remembers what was DEAD when it came.
+/// `freed-beside-a-cleaner`: the same, while a cleaner remembers the line pointers that were DEAD
+/// when it came.
 ///
 /// # Panics
 /// As [`line_pointers_come_back`].
 pub fn a_cleaner_beside_updates() {
-    // What lies where the cleaner looked when it comes back depends on how long it was away.
+    // The time that the cleaner was away decides which rows have the line pointers it remembers.
     [2, 4].into_iter().for_each(|times| a_cleaner_comes_back_after(times * CHURN));
 }
 
@@ -579,20 +591,21 @@ fn a_cleaner_comes_back_after(updates: i32) {
     stage.play(vec![Box::new(Stage::read)]);
 }
 
-/// `freed-twice`: a row comes and goes, each time to another line pointer. Of the old ones both know, the indexes in whose way
-/// their entries were and the gardener; of those of the rows that go then nobody, when a pass says what all see.
+/// `freed-twice`: a row comes and goes, each time with another line pointer. Two parties know the
+/// old line pointers: the gardener, and the indexes where their entries were in the way. No party
+/// knows the line pointers of the rows removed after that, when a pass sets the page all-visible.
 ///
 /// # Panics
 /// As [`recheck`].
 pub fn line_pointers_are_told_of_twice() {
-    /// So many entries in the way of one go, and not later than the next.
+    /// Number of entries in the way: enough that one insertion removes them, and not a later one.
     const TURNS: i32 = 20;
-    /// Rows that go afterwards.
+    /// Ids of rows that are deleted afterwards.
     const GONE: Range<i32> = 3..6;
     let mut stage = Stage::new(HeapOnlyUpdates::AnyKey);
-    // Without a payload, which would make the root mixed that changes.
+    // The index has no payload, which would make the changed root mixed.
     stage.index_on_a_with(true, Vec::new());
-    // Entries whose rows may not have ended if the log were lost now go, others are marked.
+    // Entries of rows whose end may be lost with the log are removed; other entries are marked.
     stage.durability = Durability::Async;
     GONE.for_each(|id| stage.insert(id, id));
     for _ in 0..TURNS {
@@ -602,7 +615,7 @@ pub fn line_pointers_are_told_of_twice() {
     stage.prune();
     stage.play(vec![
         Box::new(|stage: &Stage| {
-            // Whoever writes sees to what was pruned before.
+            // The next writer cleans up the entries of the pruned rows.
             stage.change(1, None, Some(2), true);
             GONE.for_each(|id| stage.delete(id));
             stage.change_while(1, None, Some(3), || {
@@ -616,7 +629,7 @@ pub fn line_pointers_are_told_of_twice() {
     ]);
 }
 
-/// On a stage with a plain index, or a unique one.
+/// Plays on a stage with a plain index, and on one with a unique index.
 fn for_both(play: impl FnOnce(Stage)) {
     play(Stage::any_key(seed().is_multiple_of(2)));
 }

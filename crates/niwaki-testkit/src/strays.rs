@@ -1,5 +1,6 @@
-//! Files that the catalog does not name, and a catalog that does not name anything: nothing goes
-//! without a word, and nothing is made anew in its place.
+//! Files that the catalog does not name, and a catalog that names nothing.
+//!
+//! Nothing is removed without a word, and nothing is made anew in its place.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use niwaki_storage::page::PAGE_SIZE;
 
 type Result<T> = std::result::Result<T, String>;
 
-/// The two slots of the control file, and the bytes that all versions know.
+/// Offsets of the two slots of the control file, and the number of bytes that all versions know.
 const SLOTS: [u64; 2] = [0, 4096];
 const SLOT_BYTES: usize = 96;
 
@@ -23,7 +24,7 @@ fn open(vfs: &MemoryVfs) -> Result<Database> {
     Database::open_with(env, Options::new().small_files(true)).map_err(say)
 }
 
-/// A directory with a table of one row, killed behind a checkpoint.
+/// Returns a directory with a table of one row, killed behind a checkpoint.
 fn killed() -> Result<MemoryVfs> {
     let vfs = Arc::new(MemoryVfs::new());
     let env = Env { vfs: Arc::clone(&vfs) as _, ..Env::memory() };
@@ -35,10 +36,10 @@ fn killed() -> Result<MemoryVfs> {
     Ok(vfs.fork())
 }
 
-/// A file of rows that nothing names is kept, in `aside/`.
+/// Requires that a file of rows that nothing names is kept, in `aside/`.
 ///
 /// # Errors
-/// It is gone, or still where it was.
+/// The file is gone, or still in its old place.
 pub fn nothing_goes_unsaid() -> Result<()> {
     let vfs = Arc::new(killed()?);
     let stray = vfs.open("base/9999.main", OpenMode::CreateNew).map_err(say)?;
@@ -52,11 +53,11 @@ pub fn nothing_goes_unsaid() -> Result<()> {
     }
 }
 
-/// Where a version of before wrote no table of files, a catalog of zeros reads as an empty one. The
-/// directory is not a new one for that.
+/// Requires that a zeroed catalog does not count as a new directory. Without the table of files, as
+/// in a directory of an older version, a catalog of zeros reads as an empty one.
 ///
 /// # Errors
-/// It is opened, or files of it are gone.
+/// The directory is opened, or files of it are gone.
 pub fn no_catalog_is_filled_again() -> Result<()> {
     let vfs = killed()?;
     let control = vfs.open("control", OpenMode::Existing).map_err(say)?;

@@ -1,4 +1,4 @@
-//! What the suites ask of the database under test.
+//! The interface of the database under test for the suites.
 
 use niwaki_env::Env;
 
@@ -6,9 +6,10 @@ use crate::model::{Reply, Rows, Step};
 
 /// A database that executes [`Step`]s against one table of keys and values.
 pub trait Subject: Sized {
-    /// Opens what is in `env`, recovering if need be, and makes the table if it is not there.
-    /// `full_page_writes` is the setting of that name: without it recovery has no images to begin
-    /// from, and every record must be applied to exactly the page it was made for.
+    /// Opens what is in `env`, recovers if need be, and makes the table if it is not there.
+    /// `full_page_writes` is the setting of that name. Without the setting, recovery has no
+    /// full-page images to begin from. Then every record must be applied to exactly the page it was
+    /// made for.
     ///
     /// # Errors
     /// Any; the suites treat it as a failure of the test.
@@ -17,10 +18,10 @@ pub trait Subject: Sized {
     /// Executes one statement of a session.
     ///
     /// # Errors
-    /// What the model does not know: anything but an SQLSTATE in [`Reply::Error`].
+    /// Answers that the model does not know: anything but an SQLSTATE in [`Reply::Error`].
     fn step(&mut self, session: u32, step: &Step) -> Result<Reply, String>;
 
-    /// All committed rows, read in as many ways as there are; they must agree.
+    /// Returns all committed rows, read in as many ways as there are; they must agree.
     ///
     /// # Errors
     /// The rows cannot be read, or two ways of reading differ.

@@ -1,5 +1,6 @@
-//! Tables, transactions and storage as a subject, without SQL: one table with a primary key and an
-//! index whose key changes with most updates.
+//! Tables, transactions and storage as a subject, without SQL.
+//!
+//! There is one table with a primary key and an index whose key changes with most updates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use crate::subject::Subject;
 const FILES: [u64; 4] = [16, 17, 18, 19];
 /// Position of the files of large values.
 const VALUES: usize = 3;
-/// How many values the second index's column takes: few, so that it returns to earlier ones.
+/// Number of values of the second index's column: few, so that the column returns to earlier ones.
 pub(crate) const GROUPS: Value = 5;
 /// The table's name for locks.
 const TABLE: TableId = TableId(1);
@@ -47,7 +48,7 @@ pub struct TableDatabase {
     manager: Arc<TransactionManager>,
     storage: Arc<Storage>,
     table: Arc<Table>,
-    /// Pages that vacuums gave back.
+    /// Number of pages that vacuums gave back.
     cut: Arc<AtomicU32>,
 }
 
@@ -56,7 +57,7 @@ pub struct TableSession {
     database: TableDatabase,
     control: Arc<SessionControl>,
     transaction: Option<Transaction>,
-    /// Names of its savepoints, oldest first.
+    /// Names of the session's savepoints, oldest first.
     savepoints: Vec<String>,
     failed: bool,
     work: Workspace,
@@ -117,10 +118,11 @@ fn row(key: Key, value: Value) -> Vec<Datum> {
     vec![Datum::Int8(key), Datum::Int8(value), Datum::Int4(group), Datum::text(&filler), large]
 }
 
-/// Bytes that do not compress, some of them so many that they go out of line. The same for most values of a key, so that most
-/// updates keep them.
+/// Returns bytes that do not compress. Some values are long enough to go out of line. Most values
+/// of a key have the same bytes, so that most updates keep them.
 fn large_value(key: Key, value: Value) -> Vec<u8> {
-    /// Where limits are small, and where they are not: one piece, two pieces.
+    /// Lengths for small limits and for normal ones: the last two take one and two pieces (TOAST
+    /// chunks).
     const LENGTHS: [usize; 5] =
         if SIMULATED { [20, 80, 140, 200, 260] } else { [20, 80, 140, 2_100, 8_200] };
     let seed = if value.rem_euclid(4) == 0 { value } else { 0 };
@@ -135,7 +137,7 @@ fn large_value(key: Key, value: Value) -> Vec<u8> {
     (0..length).map(noise).collect()
 }
 
-/// Key and value of a row whose columns belong together.
+/// Returns the key and value of a row whose columns belong together.
 fn judge(columns: &[Datum]) -> std::result::Result<(Key, Value), String> {
     let [
         Datum::Int8(key),
@@ -160,7 +162,7 @@ impl TableDatabase {
     /// Opens, recovers, and makes the table if it is not there.
     ///
     /// # Errors
-    /// Whatever a layer says.
+    /// Any error of a layer.
     pub fn open(
         env: Env,
         full_page_writes: bool,
@@ -186,7 +188,7 @@ impl TableDatabase {
         Ok(Self { manager, storage, table, cut: Arc::default() })
     }
 
-    /// A new session.
+    /// Returns a new session.
     ///
     /// # Errors
     /// Too many sessions.
@@ -202,12 +204,13 @@ impl TableDatabase {
         })
     }
 
-    /// The table: key, value, group, filler; a primary key, and an index on the group.
+    /// Returns the table. Its columns are key, value, group, filler; it has a primary key, and an
+    /// index on the group.
     pub fn table(&self) -> &Table {
         &self.table
     }
 
-    /// Calls `read` with a transaction of its own and a snapshot, the same for all statements.
+    /// Calls `read` with a new transaction and a snapshot, the same for all statements.
     ///
     /// # Panics
     /// If no transaction can be begun.
@@ -221,31 +224,31 @@ impl TableDatabase {
         read(&tx, snapshot);
     }
 
-    /// The storage.
+    /// Returns the storage.
     pub fn storage(&self) -> &Storage {
         &self.storage
     }
 
-    /// Whether any row lock is kept in memory.
+    /// Decides whether any row lock is kept in memory.
     pub fn any_row_locks(&self) -> bool {
         self.manager.locks().any_row_locks()
     }
 
-    /// Passes over heap pages that readers made.
+    /// Returns the number of prune passes over heap pages that readers made.
     pub fn reader_passes(&self) -> u32 {
         self.table.heap().reader_passes()
     }
 
-    /// CHECKPOINT.
+    /// Makes a checkpoint.
     ///
     /// # Errors
-    /// Storage's.
+    /// An error of the storage.
     pub fn checkpoint(&self) -> Result<()> {
         self.storage.checkpoint(CheckpointKind::Requested, &[&*self.manager])?;
         Ok(())
     }
 
-    /// A transaction in a session of its own.
+    /// Begins a transaction in a new session.
     ///
     /// # Errors
     /// Too many sessions.
@@ -256,10 +259,10 @@ impl TableDatabase {
         Ok(tx)
     }
 
-    /// VACUUM, which freezes early.
+    /// Runs a vacuum, which freezes early.
     ///
     /// # Errors
-    /// Storage's.
+    /// An error of the storage.
     pub fn vacuum(&self, session: &Arc<SessionControl>) -> Result<VacuumSummary> {
         let options = VacuumOptions {
             freeze_min_age: FREEZE_MIN_AGE,
@@ -275,15 +278,17 @@ impl TableDatabase {
         Ok(summary)
     }
 
-    /// Pages at the end of the heaps that vacuums gave back since it was opened.
+    /// Returns the number of pages at the end of the heaps that vacuums gave back since the
+    /// opening.
     pub fn pages_cut(&self) -> u32 {
         self.cut.load(Ordering::Relaxed)
     }
 
-    /// After a vacuum, when nobody else is at work: nothing is left that nobody sees (G2).
+    /// Checks, after a vacuum and with no other session at work, that no version is left that no
+    /// snapshot sees (G2).
     ///
     /// # Errors
-    /// The first version that is.
+    /// The first such version.
     fn check_vacuumed(&self) -> std::result::Result<(), String> {
         let (horizon, mut report) = (self.manager.horizon(), Vec::new());
         for block in 0..self.table.blocks().map_err(|error| error.to_string())? {
@@ -301,7 +306,7 @@ impl TableDatabase {
         }
     }
 
-    /// Every invariant of heap and indexes; nothing pinned.
+    /// Checks every invariant of heap and indexes, and that nothing is pinned.
     ///
     /// # Errors
     /// The first violation.
@@ -318,7 +323,7 @@ impl TableSession {
     /// Executes one statement.
     ///
     /// # Errors
-    /// What the model does not know; SQLSTATEs that it does know are in the reply.
+    /// Answers that the model does not know; SQLSTATEs that it does know are in the reply.
     pub fn step(&mut self, step: &Step) -> std::result::Result<Reply, String> {
         match self.execute(step) {
             Ok(reply) => Ok(reply),
@@ -378,14 +383,14 @@ impl TableSession {
         Ok(Reply::Done(0))
     }
 
-    /// A statement failed: what it and its (sub)transaction did is undone at once, and their locks
-    /// are free, although the session still has to say ROLLBACK.
+    /// Undoes a failed statement and its (sub)transaction at once, and frees their locks. The
+    /// session still has to send ROLLBACK.
     fn fail(&mut self) {
         self.failed = true;
         match self.savepoints.last() {
             Some(name) => self.open().rollback_to(name).expect("the newest savepoint"),
             None => {
-                // A transaction that does nothing takes its place until then.
+                // Until then an empty transaction takes its place.
                 let failed = self.transaction.take();
                 drop(failed);
                 let nothing = self.database.manager.begin(&self.control, BeginOptions::default());
@@ -440,7 +445,7 @@ impl TableSession {
         }
     }
 
-    /// Adds to the value of a row; returns how many rows that were.
+    /// Adds to the value of a row; returns the number of changed rows.
     ///
     /// # Errors
     /// As [`TableSession::step`], with the SQLSTATE as error.
@@ -463,7 +468,7 @@ impl TableSession {
         }
     }
 
-    /// Locks the row of a key, the newest version if there is a newer one; false when there is no row.
+    /// Locks the newest version of the row of a key; false when there is no row.
     ///
     /// # Errors
     /// As [`TableSession::add`].
@@ -487,8 +492,8 @@ impl TableSession {
         Ok(matches!(outcome, LockOutcome::Locked | LockOutcome::Changed(_)))
     }
 
-    /// Updates (or deletes) the row of a key as an executor does: what another transaction changed
-    /// meanwhile is judged again.
+    /// Updates (or deletes) the row of a key as an executor does: a version that another
+    /// transaction changed meanwhile is judged again.
     fn modify(
         &mut self,
         tx: &Transaction,
@@ -548,7 +553,7 @@ fn value_of(columns: &[Datum]) -> Value {
     }
 }
 
-/// SQLSTATEs that the model knows, and deadlocks.
+/// Returns the SQLSTATEs that the model knows, and deadlocks.
 fn state(error: &Error) -> Option<&'static str> {
     match error {
         Error::UniqueViolation(_) => Some("23505"),
@@ -563,7 +568,7 @@ fn damaged(detail: String) -> Error {
 }
 
 impl TableDatabase {
-    /// All rows that the transaction sees, by a sequential scan.
+    /// Returns all rows that the transaction sees, by a sequential scan.
     ///
     /// # Errors
     /// Storage's, and rows whose columns do not belong together.
@@ -606,7 +611,7 @@ impl TableDatabase {
         Ok(rows)
     }
 
-    /// All committed rows, read in five ways that must agree.
+    /// Returns all committed rows, read in five ways that must agree.
     ///
     /// # Errors
     /// The rows cannot be read, or two ways differ.
@@ -618,7 +623,7 @@ impl TableDatabase {
         Ok(rows)
     }
 
-    /// All rows that a transaction of one snapshot sees, read in five ways that must agree.
+    /// Returns all rows that a transaction of one snapshot sees, read in five ways that must agree.
     ///
     /// # Errors
     /// As [`TableDatabase::rows`].
@@ -648,10 +653,10 @@ fn collect(how: &str, columns: &[Datum], rows: &mut Rows) -> Result<()> {
 }
 
 impl TableSubject {
-    /// With chains of such keys.
+    /// Opens with chains of the given kind of keys.
     ///
     /// # Errors
-    /// Whatever a layer says.
+    /// Any error of a layer.
     pub(crate) fn open_as(
         env: Env,
         full_page_writes: bool,
@@ -662,13 +667,13 @@ impl TableSubject {
         Ok(Self { database, sessions: BTreeMap::new() })
     }
 
-    /// The database.
+    /// Returns the database.
     pub fn database(&self) -> &TableDatabase {
         &self.database
     }
 }
 
-/// The same with chains of any keys (`heap_only_updates = any_key`).
+/// [`TableSubject`] with chains of any keys (`heap_only_updates = any_key`).
 pub struct AnyKeySubject(TableSubject);
 
 impl Subject for AnyKeySubject {

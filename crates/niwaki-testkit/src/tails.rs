@@ -1,4 +1,4 @@
-//! The end of a table is cut by vacuum, and grows again: what crashes at every moment of that leave.
+//! Crashes at every moment while vacuum truncates the end of a table and the table grows again.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use niwaki_table::HeapOnlyUpdates;
 use crate::model::{Key, Rows, Step};
 use crate::tables::TableDatabase;
 
-/// Rows that stay, and those that come and go behind them.
+/// Number of rows that stay; the rows behind them come and go.
 const KEPT: Key = 3;
 const KEYS: Key = 50;
 /// Images of each moment.
@@ -20,11 +20,12 @@ fn open(env: Env, full_page_writes: bool) -> Result<TableDatabase, String> {
     opened.map_err(|error| error.to_string())
 }
 
-/// Opens what each crash leaves. Whatever was acknowledged is there, the indexes agree, and every invariant holds.
-/// Without images of pages redo needs each page that a record names, unless it knows that it was cut off.
+/// Opens what each crash leaves. All acknowledged rows are there, the indexes agree, and every
+/// invariant holds. Without full-page images, redo needs each page that a record names, unless redo
+/// knows that the page was cut off.
 ///
 /// # Errors
-/// What does not.
+/// The first requirement that fails.
 pub fn every_crash() -> Result<(), String> {
     every_crash_with(true)?;
     every_crash_with(false)
@@ -67,7 +68,7 @@ fn every_crash_with(full_page_writes: bool) -> Result<(), String> {
     while let Some(change) = replay.step() {
         let at = replay.done() as u64;
         let acknowledged = history.iter().rposition(|(then, _)| *then <= at).unwrap_or(0);
-        // What was being committed at that moment may be there or not.
+        // The commit in progress at that moment may be there or not.
         let possible = &history[acknowledged..(acknowledged + 2).min(history.len())];
         let options = CrashOptions {
             images_max: IMAGES,

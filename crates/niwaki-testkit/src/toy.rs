@@ -1,8 +1,8 @@
-//! A tiny store with known bugs, which shows that the suites find what they are for.
+//! A tiny store with known bugs, which shows that the suites find the bugs they are for.
 //!
-//! It keeps all rows in memory and one record per commit in a log file: length, checksum, the
-//! writes. A checkpoint writes the rows to a new file, renames it over the old one and starts a new
-//! log. Each [`Bug`] leaves one step of that out.
+//! The store keeps all rows in memory and one record per commit in a log file: length, checksum,
+//! the writes. A checkpoint writes the rows to a new file, renames it over the old one and starts a
+//! new log. Each [`Bug`] leaves out one step.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use niwaki_env::vfs::{OpenMode, VfsFile};
 use crate::model::{Model, Reply, Rows, Step};
 use crate::subject::Subject;
 
-/// What the toy does wrong.
+/// A known bug of the toy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Nothing.
@@ -29,7 +29,7 @@ pub enum Bug {
     RenameBeforeSync,
     /// A transaction's writes are logged one by one.
     RecordPerWrite,
-    /// Recovery cuts the log before it has saved what it read.
+    /// Recovery cuts the log before it has saved the rows that it read.
     CutBeforeSave,
 }
 
@@ -41,7 +41,7 @@ pub struct Toy<const BUG: u8> {
     log_end: u64,
     generation: u64,
     durable: Rows,
-    /// Sessions are the model's business; what is tested here is the disk.
+    /// Sessions are the model's business; the test is about the disk.
     sessions: Model,
 }
 
@@ -84,7 +84,7 @@ impl<const BUG: u8> Toy<BUG> {
 
     fn append(&mut self, writes: &[(i64, Option<i64>)]) -> io::Result<()> {
         let mut body = Vec::new();
-        // Many times over, so that a record spans sectors and can be torn.
+        // The writes are repeated, so that a record spans sectors and can be torn.
         for (key, value) in writes.iter().cycle().take(writes.len() * 24) {
             body.extend(key.to_le_bytes());
             body.extend(value.unwrap_or(i64::MIN).to_le_bytes());

@@ -1,5 +1,7 @@
-//! Concurrent transfers between a few rows: sums and counts say whether any was lost, doubled or seen
-//! half. Run inside a schedule (`schedules`).
+//! Concurrent transfers between a few rows.
+//!
+//! Sums and counts say whether any transfer was lost, doubled or seen half. Run inside a schedule
+//! (`schedules`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -26,7 +28,7 @@ fn execute(session: &mut TableSession, step: &Step) -> Reply {
     session.step(step).unwrap_or_else(|error| panic!("{step:?}: {error}"))
 }
 
-/// Rows 0..ACCOUNTS hold money; row 1000 + writer counts that writer's transfers.
+/// Fills the table: rows 0..ACCOUNTS hold money; row 1000 + writer counts that writer's transfers.
 fn prepare(database: &TableDatabase, writers: i64) {
     let mut session = database.session().expect("a session");
     for account in 0..ACCOUNTS {
@@ -37,7 +39,7 @@ fn prepare(database: &TableDatabase, writers: i64) {
     }
 }
 
-/// One transfer; true when it was committed, false when a deadlock or conflict undid it.
+/// Runs one transfer; true when it was committed, false when a deadlock or conflict undid it.
 fn transfer(session: &mut TableSession, rng: &SeededRng, writer: i64) -> bool {
     let account = || i64::try_from(rng.below(ACCOUNTS.unsigned_abs())).unwrap();
     let (from, mut to) = (account(), account());
@@ -99,7 +101,7 @@ fn read_steadily(mut session: TableSession) {
     execute(&mut session, &Step::Commit);
 }
 
-/// Three writers, a reader with one snapshot, vacuum and a checkpoint.
+/// Runs three writers, a reader with one snapshot, vacuum and a checkpoint.
 ///
 /// # Panics
 /// When money appeared or vanished, a transfer was lost or doubled, or an invariant does not hold.
@@ -134,7 +136,8 @@ pub fn run() {
     database.check().expect("the check");
 }
 
-/// Two writers beside a checkpoint and vacuum; then the states that a crash at some moment leaves.
+/// Runs two writers beside a checkpoint and vacuum; then opens the states that a crash at some
+/// moment leaves.
 ///
 /// # Panics
 /// As [`run`], in any of those states too.
@@ -146,7 +149,7 @@ pub fn run_and_crash() {
     prepare(&database, WRITERS);
     disk.record();
     let base = disk.changes();
-    // Writer, changes of the disk when a transfer began and when it was acknowledged.
+    // Writer, and the numbers of disk changes when a transfer began and when it was acknowledged.
     let log = Arc::new(Mutex::new(Vec::new()));
     let mut threads = Vec::new();
     for writer in 0..WRITERS {
@@ -186,8 +189,9 @@ pub fn run_and_crash() {
     }
 }
 
-/// One row: a writer, a reader whose snapshots must each give one answer, and vacuum. Short, so that
-/// a few well placed switches reach every corner of taking and publishing snapshots.
+/// Runs a writer, vacuum and a reader on one row. Each snapshot of the reader must give one answer.
+/// The run is short, so that a few well placed switches reach every corner of taking and publishing
+/// snapshots.
 ///
 /// # Panics
 /// When a snapshot gives two answers, or none.
@@ -225,8 +229,8 @@ pub fn contend() {
     database.check().expect("the check");
 }
 
-/// One row that is written until its chain is long, and readers, who shorten it while others walk it:
-/// by address, by the indexes and by scanning. Nobody vacuums.
+/// Writes one row until its chain is long, beside readers that shorten the chain while others walk
+/// it. The readers come by address, by the indexes and by scanning. No vacuum runs.
 ///
 /// # Panics
 /// When a snapshot gives two answers or none, or the readers left the pruning to others.
@@ -274,7 +278,7 @@ pub fn prune_by_reading() {
         }));
     }
     threads.into_iter().for_each(|thread| thread.join().expect("a thread"));
-    // Whatever the schedule: what is left over goes when it is read.
+    // In every schedule, this read removes the versions that are left over.
     assert_eq!(execute(&mut session, &Step::Read(0)), Reply::Row(Some(WRITES * 35)));
     assert_eq!(database.rows().expect("the rows"), Rows::from([(0, WRITES * 35)]));
     assert!(database.reader_passes() > 0, "no reader pruned");

@@ -1,4 +1,4 @@
-//! What goes wrong in the world of a simulated process: its disk, its memory, its files.
+//! Faults in the world of a simulated process: its disk, its memory, its files.
 
 use std::io;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use niwaki_env::vfs::{
 };
 use niwaki_env::{Env, memory};
 
-/// The number of the next refused question for memory is below a power of two: one of these.
+/// Number of powers of two. One of them bounds the number of the next refused request for memory.
 const QUESTION_POWERS: u64 = 11;
 
-/// What goes wrong beside the sessions.
+/// A kind of fault beside the sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// Reads, writes and growth of relation files fail.
     Disk,
-    /// The same; and a sync, or a write of the log, fails. That ends the process.
+    /// As `Disk`, and also a sync, or a write of the log, fails. That ends the process.
     End,
     /// Questions for memory are refused.
     Memory,
@@ -26,7 +26,8 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    /// The SQLSTATEs that tell of it. Where a lost file was to be cut, nothing is written any more.
+    /// Returns the SQLSTATEs that report the trouble. Once a lost file was to be cut, nothing can
+    /// be written any more.
     pub(crate) fn gives(self) -> &'static [&'static str] {
         match self {
             Self::Disk | Self::End => &["53100", "58030"],
@@ -35,7 +36,7 @@ impl Trouble {
         }
     }
 
-    /// Makes something go wrong soon, or mends what is wrong.
+    /// Makes a fault come soon, or mends the present one.
     pub(crate) fn comes(self, disk: &FaultyVfs, rng: &SeededRng) {
         match self {
             Self::End if rng.chance(1, 4) => end_next(disk, rng),
@@ -92,7 +93,7 @@ fn end_next(disk: &FaultyVfs, rng: &SeededRng) {
     disk.inject(Fault { kind, operation, path_contains, after, sticky: false });
 }
 
-/// Removes a relation's file, or cuts its end off, as somebody else may do.
+/// Removes a relation's file or truncates it, as another program may do.
 fn lose_file(disk: &FaultyVfs, rng: &SeededRng) {
     let names = disk.list("base").expect("the folder is there");
     let name = &names[usize::try_from(rng.below(names.len() as u64)).expect("small")];
@@ -145,12 +146,12 @@ impl Vfs for FewFiles {
         self.0.read_ring()
     }
     fn open_files_limit(&self) -> Option<u64> {
-        // The least that the database makes do with.
+        // The database then works with the least number of open files that it can.
         Some(0)
     }
 }
 
-/// A machine with this disk. On every other one the process may have few files open.
+/// Returns a machine with this disk. On every other machine the process may have few files open.
 pub(crate) fn machine(disk: &FaultyVfs, seed: u64) -> Env {
     let vfs: Arc<dyn Vfs> = match seed.is_multiple_of(2) {
         true => Arc::new(FewFiles(disk.clone())),

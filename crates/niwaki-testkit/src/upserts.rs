@@ -1,5 +1,6 @@
-//! INSERT … ON CONFLICT beside others who insert, change, delete and clean the same rows. Run inside a
-//! schedule (`schedules`).
+//! INSERT … ON CONFLICT beside sessions that insert, change, delete and clean up the same rows.
+//!
+//! Run inside a schedule (`schedules`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +16,10 @@ use niwaki_types::{ColumnMask, Datum};
 use crate::schedules::seed;
 use crate::stage::{Actor, COLUMNS, ON_A, Stage, integer, row, transaction};
 
-/// Rows that are counted in, by their keys.
+/// Number of rows that are counted in.
 const KEYS: usize = 2;
 
-/// The values of a version that was handed out.
+/// Returns the values of a version that was handed out.
 fn values(stage: &Stage, version: &ChangedRow) -> Vec<Datum> {
     let (stored, mut out) = (&version.row, vec![Datum::Null; COLUMNS]);
     let (natts, nulls, all) = (stored.natts, stored.has_nulls, ColumnMask::all(COLUMNS));
@@ -26,8 +27,8 @@ fn values(stage: &Stage, version: &ChangedRow) -> Vec<Datum> {
     out
 }
 
-/// INSERT (id, a, 1) ON CONFLICT (the key of `arbiter`) DO UPDATE SET b = b + 1. Returns the row that was
-/// there.
+/// Executes INSERT (id, a, 1) ON CONFLICT (the key of `arbiter`) DO UPDATE SET b = b + 1. Returns
+/// the row that was there.
 fn count_in(
     stage: &Stage,
     tx: &Transaction,
@@ -51,8 +52,8 @@ fn count_in(
     Some(old)
 }
 
-/// Changes or deletes the newest version of a row, as `change` does it with a version; returns the values
-/// that this one had, if there is one.
+/// Changes or deletes the newest version of a row, as `change` does it with a version. Returns the
+/// values of that version, if there is one.
 fn newest(
     stage: &Stage,
     mut target: RowTarget,
@@ -73,7 +74,7 @@ fn newest(
     }
 }
 
-/// Deletes the row of an id, if there is one, and returns its b.
+/// Deletes the row of an id, if there is one, and returns the row's b.
 fn delete(stage: &Stage, tx: &Transaction, snapshot: &Snapshot, id: i32) -> i32 {
     let seen = rows(stage, tx, snapshot);
     let Some((root, found)) = seen.into_iter().find(|(_, found)| found[0] == id) else { return 0 };
@@ -94,7 +95,7 @@ fn move_key(stage: &Stage, tx: &Transaction, id: i32, a: i32) {
     assert!(moved.is_some(), "nobody deletes it");
 }
 
-/// All rows, by their roots.
+/// Returns all rows, by their roots.
 fn rows(
     stage: &Stage,
     tx: &Transaction,
@@ -112,7 +113,7 @@ fn rows(
     found
 }
 
-/// The rows that everybody sees, each once.
+/// Returns the rows that every session sees, each once.
 fn final_rows(stage: &Stage) -> BTreeMap<i32, [i32; COLUMNS]> {
     let mut by_id = BTreeMap::new();
     transaction(&stage.engine, |tx| {
@@ -125,8 +126,8 @@ fn final_rows(stage: &Stage) -> BTreeMap<i32, [i32; COLUMNS]> {
     by_id
 }
 
-/// Three who count in two rows, with rollbacks; one who deletes them, one who cleans. Nothing is lost or
-/// counted twice, and there is one row a key.
+/// Runs three sessions that count in two rows, with rollbacks, one that deletes the rows, and one
+/// that cleans up. Nothing is lost or counted twice, and there is one row for each key.
 ///
 /// # Panics
 /// When a sum is wrong, a row is there twice, or an invariant does not hold.
@@ -170,7 +171,7 @@ pub fn counters() {
     assert!(found.len() <= KEYS, "{found:?}");
 }
 
-/// `conflict-recheck`: the row that was found by its key gets another one before it is locked.
+/// `conflict-recheck`: a row is found by its key, and gets another key before it is locked.
 ///
 /// # Panics
 /// When a row is taken for one that has the key.
@@ -198,8 +199,9 @@ pub fn key_moves() {
     assert_eq!(counted, 1, "{found:?}");
 }
 
-/// Three who insert rows that share keys in two arbiters, DO NOTHING, with rollbacks: who was told that his
-/// row is there has it, nobody waits in vain, and no row that was taken back is left.
+/// Runs three sessions that insert rows with shared keys in two arbiters, DO NOTHING, with
+/// rollbacks. A session that got the answer that its row is there has it. No session waits in vain,
+/// and no rolled back row is left.
 ///
 /// # Panics
 /// As [`counters`].

@@ -4,14 +4,14 @@ use niwaki_env::rng::SeededRng;
 
 use crate::model::{Isolation, Key, Model, Step};
 
-/// What kind of statements a workload is made of.
+/// The mix of statements in a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     /// Keys are drawn from `0..keys`: few keys give long chains and many conflicts.
     pub keys: Key,
     /// Sessions, interleaved.
     pub sessions: u32,
-    /// Whether CHECKPOINT and VACUUM occur.
+    /// Lets CHECKPOINT and VACUUM occur.
     pub maintenance: bool,
     /// Most savepoints one transaction has at a time.
     pub savepoints_max: u32,
@@ -33,19 +33,19 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The workload of this seed.
+    /// Returns the workload of this seed.
     pub fn new(mix: Mix, seed: u64) -> Self {
         Self { mix, rng: SeededRng::new(seed), values: 0, names: 0 }
     }
 
-    /// Values count up from `first`, so that they differ from those of another workload.
+    /// Lets values count up from `first`, so that they differ from the values of another workload.
     #[must_use]
     pub fn with_values_from(mut self, first: i64) -> Self {
         self.values = first;
         self
     }
 
-    /// The next statement and its session, given what happened so far.
+    /// Returns the next statement and its session, given what happened so far.
     pub fn next(&mut self, model: &Model) -> (u32, Step) {
         // Ends: COMMIT never waits, and each session is drawn again and again.
         loop {
@@ -96,7 +96,7 @@ impl Workload {
         let key = Key::try_from(self.rng.below(bound)).unwrap_or(0);
         self.values += 1;
         match self.rng.below(100) {
-            // Mostly keys that are free, since a duplicate ends the transaction's work.
+            // Mostly free keys, since a duplicate ends the transaction's work.
             0..=29 if self.rng.chance(1, 8) || !model.exists(key) => Step::Insert(key, self.values),
             30..=74 => Step::Update(key, self.values),
             75..=86 => Step::Delete(key),

@@ -1,5 +1,6 @@
-//! The crash suite is tried on a toy whose bugs are known: it must pass the toy without a bug and
-//! find every bug.
+//! The crash suite on a toy whose bugs are known.
+//!
+//! The suite must pass the toy without a bug and find every bug.
 
 use niwaki_testkit::crash::{CrashPlan, CrashReport, run};
 use niwaki_testkit::toy::{Bug, Toy};

@@ -1,5 +1,6 @@
-//! Costs of the hot paths: a row of pgbench's accounts read and written, keys, text, numerics. Run with
-//! `cargo bench -p niwaki-types`.
+//! Costs of the hot paths: reading and writing a row of pgbench's accounts, keys, text, numerics.
+//!
+//! Run with `cargo bench -p niwaki-types`.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use niwaki_env::Env;
 use niwaki_types::*;
 
-/// Prints the best of many short rounds, as other work on the machine only ever adds.
+/// Prints the best of many short rounds, because other work on the machine only adds time.
 fn measure<T>(env: &Env, name: &str, mut work: impl FnMut() -> T) {
     const CALLS: u32 = 20_000;
     let mut best = f64::MAX;

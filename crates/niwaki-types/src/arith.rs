@@ -1,4 +1,4 @@
-//! Checked arithmetic. There is one: SQL's operators are calls of it.
+//! Checked arithmetic, the only one: SQL's operators call it.
 
 use std::sync::Arc;
 
@@ -23,10 +23,11 @@ pub enum ArithmeticOperator {
 
 use ArithmeticOperator::{Add, Divide, Modulo, Multiply, Subtract};
 
-/// `a operator b`. NULL with anything is NULL. Operands are of one type, or integers of two widths
-/// (the result has the wider), or floats of two widths, or a pair that PostgreSQL has an operator
-/// for: dates with integers and times, times and moments with intervals, intervals with numbers, `pg_lsn` with numeric.
-/// Moments with a time zone and intervals depend on the session's: [`zoned_arithmetic`].
+/// Computes `a operator b`. NULL with anything is NULL. Operands are of one type, or integers of
+/// two widths (the result has the wider), or floats of two widths. They may also be a pair that
+/// PostgreSQL has an operator for. Such pairs are dates with integers and times, times and moments
+/// with intervals, intervals with numbers, `pg_lsn` with numeric. Sums of a moment with a time zone
+/// and an interval depend on the session's zone: [`zoned_arithmetic`].
 ///
 /// # Errors
 /// `22003` out of range, `22012` division by zero, `22008` for dates and times, `42883` for a pair
@@ -42,8 +43,8 @@ pub fn arithmetic(operator: ArithmeticOperator, a: &Datum, b: &Datum) -> Result<
     }
 }
 
-/// `timestamptz ± interval` and `interval + timestamptz`: months and days are added to what clocks in `zone` show, so a day
-/// may have 23 hours.
+/// Computes `timestamptz ± interval` and `interval + timestamptz`. Months and days are added to
+/// what clocks in `zone` show, so a day may have 23 hours.
 ///
 /// # Errors
 /// `22008` when the result cannot be shown, `42883` for another pair.
@@ -178,7 +179,7 @@ fn mixed(operator: ArithmeticOperator, a: &Datum, b: &Datum) -> Result<Datum> {
     }
 }
 
-/// Operators on dates, moments, intervals and positions in the log.
+/// Computes operators on dates, moments, intervals and positions in the log.
 fn temporal(operator: ArithmeticOperator, a: &Datum, b: &Datum) -> Result<Datum> {
     let interval = |value: datetime::Interval| Datum::Interval(Arc::new(value));
     match (operator, a, b) {
@@ -252,7 +253,8 @@ fn temporal(operator: ArithmeticOperator, a: &Datum, b: &Datum) -> Result<Datum>
     }
 }
 
-/// The position in the log that a number of bytes from its beginning means, rounded to a whole one.
+/// Returns the position in the log at this number of bytes from its beginning, rounded to a whole
+/// byte.
 ///
 /// # Errors
 /// `22023` out of range, `0A000` for NaN and infinities.
@@ -279,13 +281,13 @@ fn signed(operator: ArithmeticOperator, span: &datetime::Interval) -> Result<dat
     if operator == Subtract { span.checked_neg() } else { Ok(*span) }
 }
 
-/// The part of an interval that moves a time of day, within a day.
+/// Returns the part of an interval that moves a time of day, within a day.
 fn signed_micros(operator: ArithmeticOperator, span: &datetime::Interval) -> i64 {
     let micros = span.micros % datetime::MICROS_PER_DAY;
     if operator == Subtract { -micros } else { micros }
 }
 
-/// `- value`
+/// Returns `- value`.
 ///
 /// # Errors
 /// `22003` for the smallest integer, `42883` for a type without the operator.
@@ -304,7 +306,7 @@ pub fn negate(value: &Datum) -> Result<Datum> {
     negated.ok_or_else(|| TypeError::out_of_range(integer_name(value)))
 }
 
-/// The absolute value.
+/// Returns the absolute value.
 ///
 /// # Errors
 /// `22003` for the smallest integer, `42883` for a type that is not a number.

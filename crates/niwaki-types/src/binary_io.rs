@@ -14,13 +14,13 @@ use crate::{
     json_shape, quoted_char,
 };
 
-/// Before the text of a `jsonb`: the only form there is.
+/// Version byte before the text of a `jsonb`: the only version there is.
 const JSONB_VERSION: u8 = 1;
 /// The first byte of `jsonpath`.
 const JSONPATH_VERSION: u8 = 1;
 
-/// Appends `value`, of type `oid`, in binary; `types` has the labels of enums. NULL appends nothing: the protocol says it in the
-/// length.
+/// Appends `value`, of type `oid`, in binary; `types` has the labels of enums. NULL appends
+/// nothing: the protocol expresses NULL in the length.
 #[inline]
 pub fn write_binary(value: &Datum, oid: TypeOid, types: &UserTypes, out: &mut Vec<u8>) {
     match value {
@@ -71,17 +71,19 @@ pub fn write_binary(value: &Datum, oid: TypeOid, types: &UserTypes, out: &mut Ve
     }
 }
 
-/// A count as the protocol's signed word. Values are held to 1 GiB long before they come here.
+/// Returns a count as the protocol's signed word. Values are held to 1 GiB long before they come
+/// here.
 fn length_word(length: usize) -> [u8; 4] {
     i32::try_from(length).unwrap_or(i32::MAX).to_be_bytes()
 }
 
-/// Reads a value of type `kind` from all of `bytes`; a typmod is applied as an assignment applies it.
+/// Reads a value of type `kind` from all of `bytes`; a typmod is applied as an assignment applies
+/// it.
 ///
 /// # Errors
-/// `22P03` when there are bytes left over or the bytes are not a value of the type, `08P01` when
-/// there are too few, `22021` for text that is not UTF-8, and what [`crate::input`] gives for values
-/// out of range or too long.
+/// `22P03` when there are bytes left over or the bytes are not a value of the type. `08P01` when
+/// there are too few, and `22021` for text that is not UTF-8. For values out of range or too long,
+/// the errors of [`crate::input`].
 #[inline]
 pub fn read_binary(kind: ColumnType, bytes: &[u8], types: &UserTypes) -> Result<Datum> {
     match kind.oid {
@@ -218,7 +220,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// All of `bytes` as an array of fixed length.
+/// Returns all of `bytes` as an array of fixed length.
 #[inline]
 fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes.try_into().map_err(|_| if bytes.len() < N { too_short() } else { left_over() })
@@ -243,7 +245,8 @@ fn too_short() -> TypeError {
     TypeError::new("08P01", "insufficient data left in message")
 }
 
-/// The message of a value with bytes behind its end: who knows which value it was adds that.
+/// Message of a value with bytes behind its end. The caller, which knows the value's place, adds
+/// that.
 pub const BYTES_LEFT_OVER: &str = "incorrect binary data format";
 
 #[cold]
@@ -251,8 +254,8 @@ pub(crate) fn left_over() -> TypeError {
     TypeError::invalid_binary(BYTES_LEFT_OVER)
 }
 
-/// Appends the binary form of an `inet` that is one host: the family, the bits of its network,
-/// whether it is a `cidr`, the length of the address, the address.
+/// Appends the binary form of an `inet` that is one host. The form is the family, the bits of the
+/// network, the `cidr` flag, the length of the address, and the address.
 fn write_host_address(text: &str, out: &mut Vec<u8>) {
     match text.parse() {
         Ok(IpAddr::V4(address)) => {
@@ -347,7 +350,7 @@ mod tests {
         fn a_byte_more_or_less_is_refused(
             (oid, value) in any_type().prop_flat_map(|oid| (Just(oid), value_of(oid))),
         ) {
-            // Text and bytes have no length of their own to be wrong about.
+            // The content of texts and byte strings may have any length.
             if (oid.fixed_length().is_none() && oid != TypeOid::NUMERIC) || oid.is_enum() {
                 return Ok(());
             }
@@ -366,7 +369,7 @@ mod tests {
             let settings = TextSettings::default();
             let context = InputContext { settings: &settings, now: 0 };
             if let Ok(value) = input(oid.into(), &text, &context) {
-                // What was accepted has a text that means the same.
+                // Every accepted value has a text that means the same.
                 let shown = crate::to_text(&value, oid, &settings);
                 let again = input(oid.into(), &shown, &context).expect("own text");
                 prop_assert!(crate::equal(oid, &again, &value), "{} shown as {}", text, shown);
@@ -401,7 +404,7 @@ mod tests {
 
     #[test]
     fn an_array_cannot_ask_for_more_than_it_brings() {
-        // One dimension of a hundred million elements in twenty bytes.
+        // The bytes claim a dimension of a hundred million elements in twenty bytes.
         let mut bytes = Vec::new();
         for word in [1i32, 0, 23, 100_000_000, 1] {
             bytes.extend_from_slice(&word.to_be_bytes());

@@ -1,4 +1,6 @@
-//! Conversions between types. Whether a cast is allowed in its context is the analyzer's business.
+//! Conversions between types.
+//!
+//! The analyzer decides whether a cast is allowed in its context.
 
 use std::sync::Arc;
 
@@ -12,12 +14,12 @@ use crate::{
 
 /// Converts `value` of type `from` to type `to`, its typmod included. NULL stays NULL.
 ///
-/// `explicit` says that the cast was written out: then a text that is too long for `varchar(n)` or
+/// `explicit` says that the cast was written out. Then a text that is too long for `varchar(n)` or
 /// `char(n)` is cut, where an assignment gives an error.
 ///
 /// # Errors
-/// `22003` out of range, `22001` too long, `22P02` and others for text that is no value of the type,
-/// `42846` for a pair of types without a conversion.
+/// `22003` out of range, `22001` too long, `22P02` and others for text that is no value of the
+/// type. `42846` for a pair of types without a conversion.
 pub fn cast(
     value: &Datum,
     from: TypeOid,
@@ -61,7 +63,7 @@ fn convert(
     }
     if let Datum::Text(text) = value {
         return match (from, to.oid) {
-            // The code of the one character, not a number it may look like.
+            // The result is the code of the one character, not a number that it may look like.
             (TypeOid::CHAR, TypeOid::INT4) => {
                 Ok(Datum::Int4(quoted_char::byte(text).cast_signed().into()))
             }
@@ -189,7 +191,7 @@ fn to_text_type(
 ) -> Result<Datum> {
     let shown;
     let text: &str = match value {
-        // The padding of char(n) means nothing to any other type.
+        // The padding of char(n) has no meaning in any other type.
         Datum::Text(text) if from == TypeOid::BPCHAR && to.oid != TypeOid::BPCHAR => {
             bpchar_trimmed(text)
         }
@@ -268,8 +270,8 @@ fn to_int8(value: &Datum) -> Option<Result<i64>> {
     })
 }
 
-/// Rounds half to even, as PostgreSQL rounds floats (and only floats), to an integer of `bits` and a
-/// sign.
+/// Rounds half to even, as PostgreSQL rounds floats (and only floats), to an integer of `bits` and
+/// a sign.
 fn float_to_integer(value: f64, bits: i32, name: &str) -> Result<i64> {
     let rounded = value.round_ties_even();
     let limit = f64::powi(2.0, bits);

@@ -1,4 +1,4 @@
-//! What a column says about its values: type and typmod.
+//! The declared type of a column: type and typmod.
 
 use crate::TypeOid;
 
@@ -9,28 +9,28 @@ pub struct ColumnType {
     pub oid: TypeOid,
     /// Length or precision, as PostgreSQL encodes it; -1 when there is none.
     pub typmod: i32,
-    /// The domain whose values these are, if it is one. `oid` and `typmod` are what the domain is made of in the end, so
-    /// that whatever stores, compares or shows values need not know of it.
+    /// The domain of the values, if the column has one. `oid` and `typmod` are the domain's base
+    /// type in the end. So code that stores, compares or shows values need not know the domain.
     pub domain: Option<TypeOid>,
 }
 
 impl ColumnType {
-    /// `oid` without a typmod.
+    /// Returns `oid` without a typmod.
     pub const fn new(oid: TypeOid) -> Self {
         Self { oid, typmod: -1, domain: None }
     }
 
-    /// `oid` with a typmod.
+    /// Returns `oid` with a typmod.
     pub const fn with_typmod(oid: TypeOid, typmod: i32) -> Self {
         Self { oid, typmod, domain: None }
     }
 
-    /// The type as it was declared: the domain, if it is one.
+    /// Returns the type as it was declared: the domain, if it is one.
     pub fn declared(self) -> TypeOid {
         self.domain.unwrap_or(self.oid)
     }
 
-    /// The characters that `varchar(n)` or `char(n)` allows.
+    /// Returns the number of characters that `varchar(n)` or `char(n)` allows.
     pub fn length_limit(self) -> Option<usize> {
         match self.oid {
             TypeOid::VARCHAR | TypeOid::BPCHAR if self.typmod >= 4 => {
@@ -48,7 +48,7 @@ impl From<TypeOid> for ColumnType {
 }
 
 impl TypeOid {
-    /// Type of the elements of an array type.
+    /// Returns the type of the elements of an array type.
     pub const fn element(self) -> Option<Self> {
         Some(match self {
             Self::BOOL_ARRAY => Self::BOOL,
@@ -92,7 +92,7 @@ impl TypeOid {
         })
     }
 
-    /// Array type with elements of this type.
+    /// Returns the array type with elements of this type.
     pub const fn array(self) -> Option<Self> {
         Some(match self {
             Self::BOOL => Self::BOOL_ARRAY,
@@ -134,7 +134,7 @@ impl TypeOid {
         })
     }
 
-    /// The name PostgreSQL shows for the type (`format_type`), without typmod.
+    /// Returns the name PostgreSQL shows for the type (`format_type`), without typmod.
     pub const fn display_name(self) -> &'static str {
         match self {
             Self::BOOL => "boolean",
@@ -206,7 +206,8 @@ impl TypeOid {
         }
     }
 
-    /// Bytes a value takes in the stored row, and but for enums on the wire; `None` when it varies in the stored row.
+    /// Returns the bytes of a value in the stored row, and except for enums on the wire. `None`
+    /// when the size in the stored row varies.
     #[inline]
     pub const fn fixed_length(self) -> Option<usize> {
         match self {

@@ -1,13 +1,13 @@
-//! Comparison and hashing of values as the default operator class of their type has it.
+//! Comparison and hashing of values by the default operator class of their type.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
 use crate::{Datum, KeyOrder, TypeOid};
 
-/// Compares two values of type `oid` (integers also across their widths): NaN is the greatest
-/// number and equal to itself, `-0 = 0`, text is compared by its bytes, `char(n)` without trailing
-/// blanks, and NULL is greater than everything and equal to NULL, as a sort has it.
+/// Compares two values of type `oid` (integers also across their widths). NaN is the greatest
+/// number and equal to itself, and `-0 = 0`. Text is compared by its bytes, `char(n)` without
+/// trailing blanks. As in a sort, NULL is greater than everything and equal to NULL.
 #[inline]
 pub fn compare(oid: TypeOid, a: &Datum, b: &Datum) -> Ordering {
     match (a, b) {
@@ -59,7 +59,7 @@ fn compare_any(oid: TypeOid, a: &Datum, b: &Datum) -> Ordering {
     }
 }
 
-/// Whether two values of type `oid` are equal; NULL equals NULL.
+/// Decides whether two values of type `oid` are equal; NULL equals NULL.
 #[inline]
 pub fn equal(oid: TypeOid, a: &Datum, b: &Datum) -> bool {
     compare(oid, a, b) == Ordering::Equal
@@ -126,23 +126,24 @@ pub fn hash<H: Hasher>(oid: TypeOid, value: &Datum, state: &mut H) {
     }
 }
 
-/// `text` without its trailing blanks: what `char(n)` compares.
+/// Returns `text` without its trailing blanks, as `char(n)` compares it.
 #[inline]
 pub(crate) fn bpchar_trimmed(text: &str) -> &str {
     &text[..bpchar_trimmed_bytes(text.as_bytes()).len()]
 }
 
-/// [`bpchar_trimmed`] of the bytes of a text.
+/// Does [`bpchar_trimmed`] on the bytes of a text.
 #[inline]
 pub(crate) fn bpchar_trimmed_bytes(text: &[u8]) -> &[u8] {
-    // Eight at a time: mostly it is all padding, up to the column's length.
+    // The loop takes eight bytes at a time: mostly all of them are padding, up to the column's
+    // length.
     let blanks = text.rchunks_exact(8).take_while(|eight| *eight == [b' '; 8]).count() * 8;
     let rest = &text[..text.len() - blanks];
     let end = rest.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
     &text[..end]
 }
 
-/// The bits that equal floats share: one zero, one NaN.
+/// Returns the bits that equal floats share: one zero, one NaN.
 #[inline]
 pub(crate) fn canonical_bits(value: f64) -> u64 {
     if value == 0.0 {
@@ -276,7 +277,8 @@ mod tests {
         assert_eq!(compare(TypeOid::BPCHAR, &short, &long), Ordering::Equal);
         assert_eq!(hash_of(TypeOid::BPCHAR, &short), hash_of(TypeOid::BPCHAR, &long));
         assert_eq!(compare(TypeOid::TEXT, &short, &long), Ordering::Less);
-        // Bytes, not code points: in UTF-8 these agree, and upper case comes first.
+        // Bytes are compared, not code points: in UTF-8 the orders agree, and upper case comes
+        // first.
         let (upper, accent) = (Datum::text("Z"), Datum::text("é"));
         assert_eq!(compare(TypeOid::TEXT, &upper, &short), Ordering::Less);
         assert_eq!(compare(TypeOid::TEXT, &accent, &short), Ordering::Greater);

@@ -1,4 +1,4 @@
-//! A value of any SQL type, and the types by their PostgreSQL oid.
+//! Values of SQL types, with the types by their PostgreSQL oid.
 
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ impl TypeOid {
 }
 
 impl TypeOid {
-    /// Whether values of this type are [`Datum::Text`].
+    /// Decides whether values of this type are [`Datum::Text`].
     #[inline]
     pub(crate) const fn is_text(self) -> bool {
         matches!(
@@ -150,7 +150,7 @@ impl TypeOid {
     }
 }
 
-/// A value; which variant belongs to which type stands at the variant. Cloning never allocates.
+/// A value; each variant names its types. Cloning never allocates.
 #[derive(Clone, Debug)]
 pub enum Datum {
     /// SQL NULL of any type.
@@ -169,8 +169,8 @@ pub enum Datum {
     Float8(f64),
     /// `numeric`
     Numeric(Arc<crate::Numeric>),
-    /// `text`, `varchar`, `name`, `"char"`, `char(n)` (stored blank-padded, compared without), unknown literals, and
-    /// `json`, which is kept as it was given
+    /// `text`, `varchar`, `name`, `"char"`, `char(n)` (stored blank-padded, compared without),
+    /// unknown literals, and `json`, which is kept as it was given
     Text(Arc<str>),
     /// `bytea`
     Bytea(Arc<[u8]>),
@@ -204,23 +204,24 @@ pub enum Datum {
     Record(TypeOid, Arc<crate::Record>),
 }
 
-// Rows in memory are made of these; a type that needs more goes behind an `Arc`.
+// Rows in memory consist of these values; a larger variant goes behind an `Arc`.
 const _: () = assert!(size_of::<Datum>() == 24, "a datum has three words");
 
 impl Datum {
-    /// Whether this is NULL.
+    /// Decides whether this is NULL.
     #[inline]
     pub const fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// A text value.
+    /// Returns a text value.
     pub fn text(text: &str) -> Self {
         Self::Text(Arc::from(text))
     }
 
-    /// Whether two values of one type are the same to the bit, so that whatever is made of them is the same, too. More
-    /// than being equal: `1.0` and `1.00` are two values here.
+    /// Decides whether two values of one type are the same to the bit, so that every result
+    /// computed from them is the same, too. This is more than being equal: `1.0` and `1.00` are two
+    /// values here.
     #[inline]
     pub fn same_image(&self, other: &Self) -> bool {
         match (self, other) {
@@ -255,7 +256,7 @@ impl Datum {
         }
     }
 
-    /// Whether two values are stored as the same bytes.
+    /// Decides whether two values are stored as the same bytes.
     fn same_bytes(&self, other: &Self) -> bool {
         let [one, other] = [self, other].map(|value| {
             let mut bytes = Vec::new();

@@ -1,18 +1,18 @@
-//! The one error of this crate: a conversion or an operation on values that failed.
+//! The one error of this crate: a failed conversion or operation on values.
 
 /// A failed conversion or operation on values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TypeError {
-    /// Five characters, as PostgreSQL gives them (`22003`, `22P02`, …).
+    /// The SQLSTATE: five characters, as PostgreSQL gives them (`22003`, `22P02`, …).
     pub sqlstate: &'static str,
-    /// PostgreSQL's wording where a client may depend on it.
+    /// The message: PostgreSQL's wording where a client may depend on it.
     pub message: String,
     /// Detail line, if any.
     pub detail: Option<String>,
-    /// What may mend it, if known.
+    /// A possible remedy, if known.
     pub hint: Option<&'static str>,
-    /// Where in a long text it was met, if that is told.
+    /// The place in a long text where the error was met, if the text has one.
     pub context: Option<Box<str>>,
 }
 
@@ -26,69 +26,69 @@ impl From<niwaki_env::memory::Full> for TypeError {
 }
 
 impl TypeError {
-    /// An error without a detail line.
+    /// Returns an error without a detail line.
     #[cold]
     pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
         Self { sqlstate, message: message.into(), detail: None, hint: None, context: None }
     }
 
-    /// The same error with a detail line.
+    /// Returns the same error with a detail line.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
-    /// The same error with a hint.
+    /// Returns the same error with a hint.
     #[must_use]
     pub fn with_hint(mut self, hint: &'static str) -> Self {
         self.hint = Some(hint);
         self
     }
 
-    /// The same error with the place where it was met.
+    /// Returns the same error with the place where it was met.
     #[must_use]
     pub fn with_context(mut self, context: impl Into<Box<str>>) -> Self {
         self.context = Some(context.into());
         self
     }
 
-    /// `XX001`: bytes that should have been written by this crate are not what it writes.
+    /// Makes an error `XX001`: bytes that this crate should have written are not in its form.
     #[cold]
     pub fn corrupt(message: impl Into<String>) -> Self {
         Self::new("XX001", message)
     }
 
-    /// `22P02`: text that is not a value of the type.
+    /// Makes an error `22P02`: text that is not a value of the type.
     #[cold]
     pub fn invalid_text(type_name: &str, text: &str) -> Self {
         Self::new("22P02", format!("invalid input syntax for type {type_name}: \"{text}\""))
     }
 
-    /// `22P03`: wire bytes that are not a value of the type.
+    /// Makes an error `22P03`: wire bytes that are not a value of the type.
     #[cold]
     pub fn invalid_binary(message: impl Into<String>) -> Self {
         Self::new("22P03", message)
     }
 
-    /// `22003` with PostgreSQL's `<type> out of range`.
+    /// Makes an error `22003` with PostgreSQL's `<type> out of range`.
     #[cold]
     pub fn out_of_range(type_name: &str) -> Self {
         Self::new("22003", format!("{type_name} out of range"))
     }
 
-    /// `22012`
+    /// Makes an error `22012`.
     #[cold]
     pub fn division_by_zero() -> Self {
         Self::new("22012", "division by zero")
     }
 
-    /// `0A000` for a type or a pair of types that this function does not handle.
+    /// Makes an error `0A000` for a type or a pair of types that this function does not handle.
     #[cold]
     pub fn unsupported(what: impl Into<String>) -> Self {
         Self::new("0A000", what)
     }
 }
 
-/// What most functions of this crate return.
+/// The result of most functions of this crate.
 pub type Result<T, E = TypeError> = std::result::Result<T, E>;

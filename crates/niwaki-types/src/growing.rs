@@ -1,8 +1,8 @@
-//! Values while they are built: what one takes is charged before it is taken, and counted as work.
+//! Values while they are built: their memory is charged before it is taken, and counted as work.
 //!
-//! A function of a few bytes can ask for a value of terabytes (`replace`), or double one row by
-//! row. No value is longer than [`VALUE_BYTES_MAX`], so what would be is refused before there is
-//! memory for it.
+//! A function of a few bytes can ask for a value of terabytes (`replace`), or double a value row by
+//! row. No value is longer than [`VALUE_BYTES_MAX`], so a longer one is refused before its memory
+//! is asked for.
 
 use crate::error::{Result, TypeError};
 use crate::{Datum, work};
@@ -10,13 +10,13 @@ use crate::{Datum, work};
 /// Longest value, in bytes with its length: a byte less than a gibibyte, as in PostgreSQL.
 pub const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
 
-/// Bytes of a value's length, which it is stored with.
+/// Bytes of the length that a value is stored with.
 const LENGTH_BYTES: usize = 4;
 
 /// Longest text or byte string, in bytes.
 pub const TEXT_BYTES_MAX: usize = VALUE_BYTES_MAX - LENGTH_BYTES;
 
-/// What is asked for before it is taken, and not only when it has been: in bytes.
+/// Size in bytes from which memory is asked for before it is taken, and not only afterwards.
 const LARGE_BYTES: usize = 64 << 10;
 
 /// Asks for room for a part of a value, if it is large.
@@ -26,7 +26,7 @@ fn ask_for(bytes: usize) -> Result<()> {
 }
 
 /// Asks for room where a buffer of `capacity` bytes, `length` of them in use, must grow for `more`.
-/// It doubles then, and has its bytes twice while they are copied.
+/// The buffer doubles then. Its bytes exist twice while they are copied.
 ///
 /// # Errors
 /// `53200` where there is no memory.
@@ -39,7 +39,7 @@ pub fn ask_to_grow(capacity: usize, length: usize, more: usize) -> Result<()> {
 /// Charges `count` parts of `part_bytes` each, which are copied at once, without their contents.
 ///
 /// # Errors
-/// `53200` where there is no memory, and what ends the statement.
+/// `53200` where there is no memory, and the errors that end the statement.
 #[inline]
 pub fn charge_parts(count: usize, part_bytes: usize) -> Result<()> {
     let bytes = count.saturating_mul(part_bytes);
@@ -47,14 +47,14 @@ pub fn charge_parts(count: usize, part_bytes: usize) -> Result<()> {
     ask_for(bytes)
 }
 
-/// What a value that is being built takes so far.
+/// The bytes of a value that is being built, so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Charge {
     bytes: usize,
 }
 
 impl Charge {
-    /// What a value takes that has so many bytes.
+    /// Returns the charge of a value of `bytes` bytes.
     pub fn of(bytes: usize) -> Self {
         Self { bytes }
     }
@@ -62,7 +62,8 @@ impl Charge {
     /// Charges `more` bytes, before they are taken.
     ///
     /// # Errors
-    /// `54000` where the value would be longer than a value may be, `53200` where there is no memory.
+    /// `54000` where the value would be longer than a value may be, `53200` where there is no
+    /// memory.
     #[inline]
     pub fn add(&mut self, more: usize) -> Result<()> {
         work::tick(more)?;
@@ -97,7 +98,7 @@ pub fn charge_whole(bytes: usize) -> Result<()> {
     ask_for(bytes)
 }
 
-/// Charges `more` bytes of a value that has some.
+/// Charges `more` bytes of a value that already has some.
 ///
 /// # Errors
 /// As [`Charge::add`].
@@ -113,7 +114,7 @@ pub struct GrowingText {
 }
 
 impl GrowingText {
-    /// An empty one.
+    /// Makes an empty one.
     pub fn new() -> Self {
         Self::default()
     }
@@ -125,7 +126,7 @@ impl GrowingText {
         ask_to_grow(self.text.capacity(), self.text.len(), more)
     }
 
-    /// What it has so far.
+    /// Returns the text built so far.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -152,7 +153,7 @@ impl GrowingText {
         Ok(())
     }
 
-    /// Appends a character so many times.
+    /// Appends a character `times` times.
     ///
     /// # Errors
     /// As [`Charge::add`].
@@ -163,12 +164,12 @@ impl GrowingText {
         Ok(())
     }
 
-    /// Appends characters. They are charged some at a time.
+    /// Appends characters, which are charged in lots.
     ///
     /// # Errors
     /// As [`Charge::add`].
     pub fn extend(&mut self, characters: impl Iterator<Item = char>) -> Result<()> {
-        /// Characters that are charged together.
+        /// Bytes of characters that are charged together.
         const LOT_BYTES: usize = 4096;
         let mut charged = self.text.len();
         for character in characters {
@@ -176,19 +177,19 @@ impl GrowingText {
             if self.text.len().saturating_sub(charged) >= LOT_BYTES {
                 Charge { bytes: charged }.add(self.text.len().saturating_sub(charged))?;
                 charged = self.text.len();
-                // For the next lot, and a character of it.
+                // Room for the next lot, and for the character that overshoots it.
                 ask_to_grow(self.text.capacity(), charged, LOT_BYTES.saturating_add(4))?;
             }
         }
         Charge { bytes: charged }.add(self.text.len().saturating_sub(charged))
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn into_string(self) -> String {
         self.text
     }
 
-    /// The value, which is a copy.
+    /// Returns a copy as a value.
     ///
     /// # Errors
     /// `53200` where there is no memory for both.
@@ -206,7 +207,7 @@ pub struct GrowingArray {
 }
 
 impl GrowingArray {
-    /// An empty one.
+    /// Makes an empty one.
     pub fn new() -> Self {
         Self::default()
     }
@@ -225,7 +226,7 @@ impl GrowingArray {
         Ok(())
     }
 
-    /// The elements.
+    /// Returns the elements.
     pub fn into_values(self) -> Vec<Datum> {
         self.values
     }
@@ -251,8 +252,9 @@ pub fn charge_elements(charge: &mut Charge, count: usize, bytes: usize) -> Resul
     Ok(())
 }
 
-/// Bytes that a value takes besides its own size, roughly: what it points to, its counters, what
-/// the allocator adds. What it shares with others counts as its own.
+/// Returns the estimated bytes that a value takes besides its own size. These are the bytes it
+/// points to, its counters, and the allocator's overhead. Memory that it shares with others counts
+/// as its own.
 pub fn value_bytes(value: &Datum) -> usize {
     const OVERHEAD: usize = 32;
     match value {
@@ -266,7 +268,7 @@ pub fn value_bytes(value: &Datum) -> usize {
     }
 }
 
-/// Bytes of values and of their places, roughly.
+/// Returns the bytes of values and of their places, roughly.
 pub fn elements_bytes(values: &[Datum]) -> usize {
     let inside = values.iter().map(value_bytes).fold(0, usize::saturating_add);
     size_of_val(values).saturating_add(inside)
@@ -283,7 +285,7 @@ mod tests {
         let refused = charge.add(1).expect_err("a byte too many");
         assert_eq!(refused.sqlstate, "54000");
         assert!(refused.detail.is_some_and(|detail| detail.contains("by 1 more bytes")));
-        // What was refused is not charged.
+        // Refused bytes are not charged.
         charge.add(0).expect("as before");
         assert!(charge_whole(TEXT_BYTES_MAX).is_ok());
         assert!(charge_whole(usize::MAX).is_err());

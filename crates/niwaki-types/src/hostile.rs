@@ -1,5 +1,7 @@
-//! The decoders of this crate against any bytes: what [`TARGETS`] calls answers or refuses, and
-//! never panics. What was accepted is written and read again, and must be the same.
+//! The decoders of this crate against any bytes.
+//!
+//! Each decoder in [`TARGETS`] accepts or refuses the bytes, and never panics. Accepted values are
+//! written and read again, and must be the same.
 //!
 //! `niwaki_env::hostile` and the targets under `fuzz/` feed them.
 
@@ -86,7 +88,7 @@ fn kind_of(byte: u8) -> TypeOid {
     EXAMPLES[usize::from(byte) % EXAMPLES.len()].0
 }
 
-/// Typmods of few and of odd meaning; most inputs get none.
+/// Returns a small, a numeric or an odd typmod; half of the inputs get none.
 fn typmod_of(byte: u8) -> i32 {
     match byte {
         0..=127 => -1,
@@ -96,7 +98,7 @@ fn typmod_of(byte: u8) -> i32 {
     }
 }
 
-/// The examples with the two bytes in front that pick type and typmod.
+/// Returns the examples with the two bytes in front that pick type and typmod.
 fn examples(rest: impl Fn(TypeOid, &str) -> Vec<u8>) -> Vec<Vec<u8>> {
     let examples = EXAMPLES.iter().enumerate();
     examples.map(|(at, (oid, text))| [vec![at as u8, 0], rest(*oid, text)].concat()).collect()
@@ -129,7 +131,7 @@ fn value_text(bytes: &[u8]) {
     }
 }
 
-/// What every value must allow, whoever made it.
+/// Uses a value as every value must allow, wherever it came from.
 fn use_value(oid: TypeOid, value: &Datum) {
     assert!(compare(oid, value, value).is_eq());
     hash(oid, value, &mut DefaultHasher::new());
@@ -163,7 +165,8 @@ fn value_binary(bytes: &[u8]) {
     }
 }
 
-/// Number of columns, their types, number of attributes and whether there are NULLs; then the row.
+/// Returns number of columns, their types, number of attributes and whether there are NULLs; then
+/// the row.
 fn stored_row_seeds() -> Vec<Vec<u8>> {
     let row = |nulls: bool| {
         let columns: Vec<_> = EXAMPLES.iter().map(|(oid, _)| ColumnType::new(*oid)).collect();
@@ -181,7 +184,7 @@ fn stored_row_seeds() -> Vec<Vec<u8>> {
     vec![row(false), row(true), row_apart()]
 }
 
-/// A row of texts, of which one is compressed and one out of line.
+/// Makes a row of texts: one compressed, one out of line.
 fn row_apart() -> Vec<u8> {
     let text = EXAMPLES.iter().position(|(oid, _)| *oid == TypeOid::TEXT).unwrap_or(0) as u8;
     let columns = [ColumnType::new(kind_of(text)); 3];
@@ -329,7 +332,7 @@ fn numeric(bytes: &[u8]) {
     }
 }
 
-/// A format picture, a zero byte, and the text that it reads.
+/// Returns a format picture, a zero byte, and the text that it reads.
 fn picture_seeds() -> Vec<Vec<u8>> {
     let seeds = [
         "FXYYYY-MM-DD HH24:MI:SS.US\x002024-02-29 13:05:06.789",

@@ -16,7 +16,7 @@ const RESERVED: &str = "\
     verbose when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest \
     xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable";
 
-/// A name as it must be written in SQL: quoted unless it is a plain lower-case word.
+/// Returns a name as it must be written in SQL: quoted unless it is a plain lower-case word.
 pub fn quote_identifier(name: &str) -> String {
     let mut bytes = name.bytes();
     let plain = bytes.next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_')

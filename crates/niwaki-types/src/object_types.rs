@@ -1,4 +1,5 @@
-//! Types whose values are numbers of catalog objects, and what else only catalogs have in their columns.
+//! Types whose values are numbers of catalog objects, with other types that only catalog columns
+//! have.
 
 use crate::TypeOid;
 
@@ -34,7 +35,7 @@ impl TypeOid {
     /// `inet`
     pub const INET: Self = Self(869);
 
-    /// The types whose values are numbers that are shown as names, with their array types.
+    /// The types whose values are numbers shown as names, with their array types.
     pub const OBJECT_NAMES: [(Self, Self); 9] = [
         (Self::REGPROC, Self(1008)),
         (Self::REGPROCEDURE, Self(2207)),
@@ -47,7 +48,8 @@ impl TypeOid {
         (Self::REGCOLLATION, Self(4192)),
     ];
 
-    /// Whether values are numbers of objects that are shown as the objects' names: `regclass` and its like.
+    /// Decides whether values are numbers of objects shown by the objects' names: `regclass` and
+    /// its like.
     #[inline]
     pub const fn is_object_name(self) -> bool {
         matches!(
@@ -64,19 +66,20 @@ impl TypeOid {
         )
     }
 
-    /// Whether values are [`crate::Datum::Oid`].
+    /// Decides whether values are [`crate::Datum::Oid`].
     #[inline]
     pub const fn is_number_of_object(self) -> bool {
         matches!(self, Self::OID | Self::XID) || self.is_object_name()
     }
 
-    /// Whether it is one of the two array types that begin at 0 and are shown without braces.
+    /// Decides whether this is one of the two array types that begin at 0 and are shown without
+    /// braces.
     #[inline]
     pub const fn is_vector(self) -> bool {
         matches!(self, Self::INT2VECTOR | Self::OIDVECTOR)
     }
 
-    /// The object type of an array type of one.
+    /// Returns the object type of the elements of an array type of object types.
     pub(crate) const fn object_element(self) -> Option<Self> {
         let mut number = 0;
         while number < Self::OBJECT_NAMES.len() {
@@ -88,7 +91,7 @@ impl TypeOid {
         None
     }
 
-    /// The array type of an object type.
+    /// Returns the array type of an object type.
     pub(crate) const fn object_array(self) -> Option<Self> {
         let mut number = 0;
         while number < Self::OBJECT_NAMES.len() {
@@ -100,7 +103,7 @@ impl TypeOid {
         None
     }
 
-    /// The name of one of these types.
+    /// Returns the name of one of these types.
     pub(crate) const fn object_type_name(self) -> Option<&'static str> {
         Some(match self {
             Self::REGPROC => "regproc",

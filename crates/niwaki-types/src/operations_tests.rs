@@ -8,13 +8,13 @@ use crate::{
     arithmetic, cast, datetime, input, negate, zoned_arithmetic,
 };
 
-/// The value that `text::definition` gives.
+/// Returns the value that `text::definition` gives.
 pub(crate) fn operand(definition: &str, text: &str, context: &InputContext<'_>) -> Result<Datum> {
     let text = Datum::text(text);
     cast(&text, TypeOid::UNKNOWN, column_type(definition), true, context)
 }
 
-/// The type of a result, for its output function.
+/// Returns the type of a result, for its output function.
 fn type_of(value: &Datum) -> TypeOid {
     match value {
         Datum::Date(_) => TypeOid::DATE,
@@ -136,7 +136,7 @@ fn results_are_those_of_postgresql() {
         if oid == TypeOid::BOOL && !found.starts_with('!') {
             found = if found == "t" { "true".into() } else { "false".into() };
         }
-        // Which message says that there is no cast depends on the analyzer.
+        // The analyzer decides which message reports a missing cast.
         let same = found == expected || (expected == "!42846" && found.starts_with("!42846"));
         if !same {
             wrong.push(format!(

@@ -1,4 +1,4 @@
-//! Format pictures, and the styles of dates and intervals, held against PostgreSQL's results.
+//! Format pictures, with the styles of dates and intervals, held against PostgreSQL's results.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     to_number, to_text,
 };
 
-/// The text of a value, or an error with all that a client sees of it.
+/// Returns the text of a value, or an error with all that a client sees of it.
 fn rendered(result: Result<Datum>, oid: TypeOid, settings: &TextSettings) -> String {
     match result {
         Ok(Datum::Null) => "<null>".into(),
@@ -137,7 +137,7 @@ fn styles_are_those_of_postgresql() {
     assert!(wrong.is_empty(), "{} of {count} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Pictures made of patterns, their parts, and other text.
+/// Makes pictures of patterns, their parts, and other text.
 fn any_picture() -> impl Strategy<Value = String> {
     const PIECES: [&str; 60] = [
         "YYYY", "Y,YYY", "YY", "IYYY", "IW", "ID", "IDDD", "MM", "Month", "mon", "RM", "DD", "DDD",
@@ -173,7 +173,7 @@ proptest! {
     ) {
         let zone = TextSettings::default().zone;
         let interval = datetime::Interval::new(months, days, micros);
-        // Whatever comes, it is a value or an error with a state of its own.
+        // Any input gives a value or an error with its own SQLSTATE.
         let _ = datetime::timestamp_to_char(micros, &picture);
         let _ = datetime::timestamptz_to_char(micros, &picture, &zone);
         let _ = datetime::interval_to_char(&interval, &picture);

@@ -1,11 +1,12 @@
 //! The type `"char"`: one byte, in quotes because `char` is another type.
 //!
-//! A value is a text of the one character that has the byte for its code, or the empty text for zero: order and equality are
-//! the texts'. Beyond ASCII it is shown as a backslash and three octal digits, and read in that form too.
+//! A value is a text of the one character that has the byte for its code, or the empty text for
+//! zero. Order and equality are the order and equality of the texts. Beyond ASCII the value is
+//! shown as a backslash and three octal digits, and read in that form too.
 
 use std::borrow::Cow;
 
-/// The value that a text stands for: `\ooo`, or its first byte.
+/// Returns the value of a text: `\ooo`, or its first byte.
 pub fn parse(text: &str) -> String {
     let byte = match text.as_bytes() {
         [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7'] => {
@@ -16,17 +17,17 @@ pub fn parse(text: &str) -> String {
     of_byte(byte)
 }
 
-/// The value of a byte.
+/// Returns the value of a byte.
 pub fn of_byte(byte: u8) -> String {
     if byte == 0 { String::new() } else { char::from(byte).to_string() }
 }
 
-/// The byte of a value.
+/// Returns the byte of a value.
 pub fn byte(value: &str) -> u8 {
     value.chars().next().and_then(|character| u8::try_from(character).ok()).unwrap_or(0)
 }
 
-/// How a value is shown.
+/// Returns the text that shows a value.
 pub fn shown(value: &str) -> Cow<'_, str> {
     match byte(value) {
         ..0x80 => Cow::Borrowed(value),

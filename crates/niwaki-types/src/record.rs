@@ -10,27 +10,28 @@ use crate::error::{Result, TypeError};
 use crate::growing::{charge_more, charge_whole, elements_bytes};
 use crate::{Attribute, Datum, TypeOid, UserTypes};
 
-/// Most composite values that stand in one another in a stored value.
+/// Most nested composite values in a stored value.
 pub const RECORD_DEPTH_MAX: usize = 64;
 
-/// Most rows that stand in one another in a value that a statement makes: what reads, writes and
-/// drops values recurses over them.
+/// Most nested rows in a value that a statement makes. The functions that read, write and drop
+/// values are recursive over them.
 pub const ROWS_DEPTH_MAX: usize = 1000;
 
-/// The fields of a composite value: their types and values; names where no composite type has them.
+/// The fields of a composite value: their types and values. The names are there if no composite
+/// type has them.
 #[derive(Clone, Debug)]
 pub struct Record {
     kinds: Arc<[TypeOid]>,
     names: Option<Arc<[Arc<str>]>>,
     values: Vec<Datum>,
-    /// Rows that stand in one another, this one too.
+    /// Number of nested rows, this one included.
     depth: usize,
     /// See [`Record::bytes`].
     bytes: usize,
     shown: Shown,
 }
 
-/// Rows that stand in one another in a value.
+/// Returns the number of nested rows in a value.
 fn depth_of(value: &Datum) -> usize {
     match value {
         Datum::Record(_, record) => record.depth,
@@ -44,8 +45,8 @@ fn depth_of(value: &Datum) -> usize {
     }
 }
 
-/// Bytes of a value's text, about, and those of them that are doubled where it stands in a row or
-/// an array: each level doubles them, so that a few rows in one another can be shown as terabytes.
+/// Estimated bytes of a value's text, with the bytes that are doubled inside a row or an array.
+/// Each level doubles them, so that a few nested rows can be shown as terabytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shown {
     bytes: usize,
@@ -53,7 +54,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// Of a value that is no container, and of other types than texts.
+    /// The estimate of a value that is no container, and of types other than texts.
     const SCALAR: Self = Self { bytes: 32, doubled: 0 };
 
     fn of(value: &Datum) -> Self {
@@ -71,7 +72,7 @@ impl Shown {
         }
     }
 
-    /// Of what has these parts, each in quotes.
+    /// Returns the estimate of a container of these parts, each in quotes.
     fn over(values: &[Datum]) -> Self {
         values.iter().map(Self::of).fold(Self { bytes: 2, doubled: 0 }, |whole, part| Self {
             bytes: whole
@@ -93,7 +94,7 @@ fn depth_over(values: &[Datum]) -> usize {
 }
 
 impl Record {
-    /// Fields of these types.
+    /// Makes a value of fields of these types.
     ///
     /// # Panics
     /// If there are not as many types as values.
@@ -105,7 +106,7 @@ impl Record {
         Self { kinds, names: None, values, depth, bytes, shown }
     }
 
-    /// The same fields under names, as many as there are fields.
+    /// Returns the same fields under names, as many as there are fields.
     ///
     /// # Panics
     /// If there are fewer or more.
@@ -115,13 +116,14 @@ impl Record {
         Self { names: Some(names), ..self }
     }
 
-    /// Bytes that it takes, roughly; what its fields share counts for each of them.
+    /// Returns the estimated bytes of the value. Memory that its fields share counts for each of
+    /// them.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Refuses a row that is no value: in which more than [`ROWS_DEPTH_MAX`] stand in one another,
-    /// or which, or the text of which, would be longer than a value may be.
+    /// Refuses a row that is no value. More than [`ROWS_DEPTH_MAX`] rows are nested in such a row,
+    /// or the row or its text would be longer than a value may be.
     ///
     /// # Errors
     /// `54001`; `54000`.
@@ -134,34 +136,36 @@ impl Record {
         Ok(())
     }
 
-    /// The types of the fields.
+    /// Returns the types of the fields.
     pub fn kinds(&self) -> &[TypeOid] {
         &self.kinds
     }
 
-    /// The values of the fields.
+    /// Returns the values of the fields.
     pub fn values(&self) -> &[Datum] {
         &self.values
     }
 
-    /// The names that the fields have of their own.
+    /// Returns the own names of the fields.
     pub fn names(&self) -> Option<&Arc<[Arc<str>]>> {
         self.names.as_ref()
     }
 
-    /// Type and value of each field.
+    /// Returns the type and value of each field.
     pub fn fields(&self) -> impl ExactSizeIterator<Item = (TypeOid, &Datum)> {
         self.kinds.iter().copied().zip(&self.values)
     }
 
-    /// The name of a field of a value of type `oid`: its own, that of the type's attribute, or `f1`, `f2` and so on.
+    /// Returns the name of a field of a value of type `oid`. That is the value's own name, the name
+    /// of the type's attribute, or `f1`, `f2` and so on.
     pub fn name_of(&self, field: usize, oid: TypeOid, types: &UserTypes) -> Arc<str> {
         let own = self.names.as_ref().and_then(|names| names.get(field).cloned());
         let attribute = || Some(Arc::clone(&types.composite(oid)?.attributes.get(field)?.name));
         own.or_else(attribute).unwrap_or_else(|| Arc::from(format!("f{}", field.saturating_add(1))))
     }
 
-    /// The same with another value of a field; where there is no such field, as it is.
+    /// Returns the same value with another value of a field; unchanged where there is no such
+    /// field.
     #[must_use]
     pub fn with_field(&self, field: usize, value: Datum) -> Self {
         let mut changed = self.clone();
@@ -174,18 +178,20 @@ impl Record {
         changed
     }
 
-    /// Whether all fields are NULL (`IS NULL`). A field that is itself a value made of NULLs is none.
+    /// Decides whether all fields are NULL (`IS NULL`). A field that is itself a value made of
+    /// NULLs is not NULL.
     pub fn all_null(&self) -> bool {
         self.values.iter().all(Datum::is_null)
     }
 
-    /// Whether no field is NULL (`IS NOT NULL`).
+    /// Decides whether no field is NULL (`IS NOT NULL`).
     pub fn none_null(&self) -> bool {
         !self.values.iter().any(Datum::is_null)
     }
 
-    /// The order of two rows: that of the first fields that differ, NULL behind all values. Total, also for rows whose
-    /// fields have different types, which [`Record::try_compare`] refuses.
+    /// Compares two rows by the first fields that differ, NULL behind all values. The order is
+    /// total, also for rows whose fields have different types, which [`Record::try_compare`]
+    /// refuses.
     pub fn compare(&self, other: &Self) -> Ordering {
         let mut fields = self.fields().zip(other.fields());
         let differing = fields.find_map(|((kind, a), (other, b))| {
@@ -195,11 +201,11 @@ impl Record {
         differing.unwrap_or_else(|| self.values.len().cmp(&other.values.len()))
     }
 
-    /// The order of two rows, or whether they are equal (`equality`), as operators have it.
+    /// Compares two rows as operators do, for their order or only for `equality`.
     ///
     /// # Errors
-    /// `42804` where the first fields that differ are of different types, or where all are equal and one row has more;
-    /// `42883` for fields of a type that has no order.
+    /// `42804` where the first fields that differ are of different types, or where all are equal
+    /// and one row has more. `42883` for fields of a type that has no order.
     pub fn try_compare(&self, other: &Self, equality: bool) -> Result<Ordering> {
         let pairs = self.fields().zip(other.fields());
         for (number, ((kind, a), (other_kind, b))) in pairs.enumerate() {
@@ -226,7 +232,7 @@ impl Record {
         Ok(Ordering::Equal)
     }
 
-    /// Nothing if both rows, whose common fields are equal, have the same number of them.
+    /// Fails unless both rows, whose common fields are equal, have the same number of fields.
     fn same_width(&self, other: &Self) -> Result<()> {
         if self.values.len() == other.values.len() {
             return Ok(());
@@ -236,7 +242,7 @@ impl Record {
     }
 }
 
-/// Nothing if the fields of this number, counted from 0, are of one type in both rows.
+/// Fails unless the fields of this number, counted from 0, are of one type in both rows.
 fn same_kinds(kind: TypeOid, other: TypeOid, number: usize) -> Result<()> {
     if kind == other {
         return Ok(());
@@ -249,7 +255,7 @@ fn same_kinds(kind: TypeOid, other: TypeOid, number: usize) -> Result<()> {
     Err(TypeError::new("42804", message))
 }
 
-/// The attributes of a composite type.
+/// Returns the attributes of a composite type.
 ///
 /// # Errors
 /// `0A000` where they are not known: of `record` there are none.

@@ -1,4 +1,4 @@
-//! The session settings and the moment that reading and showing values depend on.
+//! The session's context for reading and showing values: its settings and the current moment.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub enum DateOrder {
     YearMonthDay,
 }
 
-/// Form in which dates and timestamps are shown (`DateStyle`).
+/// Output form of dates and timestamps (`DateStyle`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DateStyle {
     /// `2003-04-12 04:05:06+02`: PostgreSQL's default.
@@ -32,7 +32,7 @@ pub enum DateStyle {
     German,
 }
 
-/// Form in which intervals are shown (`IntervalStyle`).
+/// Output form of intervals (`IntervalStyle`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IntervalStyle {
     /// `1 year 2 mons 3 days 04:05:06`: PostgreSQL's default.
@@ -46,7 +46,7 @@ pub enum IntervalStyle {
     Iso8601,
 }
 
-/// How values are read from text and shown as text (session settings).
+/// Session settings for reading values from text and showing them as text.
 #[derive(Clone, Debug)]
 pub struct TextSettings {
     /// Session time zone name, as in `SHOW TimeZone`.
@@ -63,7 +63,7 @@ pub struct TextSettings {
     pub interval_style: IntervalStyle,
     /// `bytea_output = escape` instead of `hex`.
     pub bytea_escape: bool,
-    /// The types that users defined.
+    /// The user-defined types.
     pub types: Arc<UserTypes>,
 }
 
@@ -95,11 +95,12 @@ impl TextSettings {
     }
 }
 
-/// What reading a value from text may need besides the text.
+/// The context for reading a value from text.
 #[derive(Clone, Copy, Debug)]
 pub struct InputContext<'a> {
     /// Session settings.
     pub settings: &'a TextSettings,
-    /// Start of the transaction, in microseconds since 2000-01-01 00:00:00 UTC: what `now` means.
+    /// Start of the transaction, in microseconds since 2000-01-01 00:00:00 UTC: the meaning of
+    /// `now`.
     pub now: i64,
 }

@@ -9,10 +9,10 @@ use crate::json::tests::{any_json_text, any_jsonb};
 use crate::numeric::tests::any_numeric;
 use crate::{Array, Datum, Dimension, Interval, TimeTz, TypeOid};
 
-/// An enum of which nobody knows the labels, so that positions are shown.
+/// An enum whose labels are not known, so that positions are shown.
 const ENUM: TypeOid = TypeOid::of_enum(16_400);
 
-/// Its array type.
+/// The array type of [`ENUM`].
 const ENUM_ARRAY: TypeOid = TypeOid(ENUM.0 | 1 << 30);
 
 /// Every type that a column can have.
@@ -58,12 +58,12 @@ pub(crate) const TYPES: [TypeOid; 39] = [
     ENUM_ARRAY,
 ];
 
-/// A type.
+/// Makes a type.
 pub(crate) fn any_type() -> impl Strategy<Value = TypeOid> {
     proptest::sample::select(TYPES.to_vec())
 }
 
-/// A value of `oid` that is not NULL; close values and beginnings of each other are frequent.
+/// Makes a value of `oid` that is not NULL; close values and beginnings of each other are frequent.
 pub(crate) fn value_of(oid: TypeOid) -> BoxedStrategy<Datum> {
     let text = || prop_oneof!["[ab ]{0,4}", "[ -~]{0,20}", "\\PC{0,6}", "[a-z]{120,300}"];
     match oid {
@@ -130,7 +130,7 @@ pub(crate) fn value_of(oid: TypeOid) -> BoxedStrategy<Datum> {
             any_numeric().prop_map(|number| Datum::Numeric(Arc::new(number))).boxed()
         }
         TypeOid::TIME => any_time().prop_map(Datum::Time).boxed(),
-        // Times and zones that often add up to the same moment.
+        // Times and zones often add up to the same moment.
         TypeOid::TIMETZ => prop_oneof![
             (any_time(), -57_599..57_600i32),
             (0..4i64, -2..3i32).prop_map(|(time, west)| (time * 3_600_000_000, west * 3600)),
@@ -183,13 +183,13 @@ fn array_of(element: TypeOid) -> BoxedStrategy<Datum> {
     prop_oneof![2 => list, 1 => shaped].boxed()
 }
 
-/// A value of `oid` or NULL.
+/// Makes a value of `oid` or NULL.
 pub(crate) fn value_or_null(oid: TypeOid) -> BoxedStrategy<Datum> {
     prop_oneof![1 => Just(Datum::Null), 6 => value_of(oid)].boxed()
 }
 
-/// Whether two values have the same bytes, which is more than being equal: zeros have signs, NaNs
-/// bits, numerics a scale, intervals parts.
+/// Decides whether two values have the same bytes, which is more than being equal. Zeros have
+/// signs, NaNs bits, numerics a scale, intervals parts.
 pub(crate) fn same_image(a: &Datum, b: &Datum) -> bool {
     match (a, b) {
         (Datum::Float4(a), Datum::Float4(b)) => a.to_bits() == b.to_bits(),

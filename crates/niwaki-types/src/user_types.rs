@@ -1,7 +1,9 @@
-//! Types that users define, as far as their values need it: the labels of enums, what domains are made of, the attributes of
-//! composite types.
+//! User-defined types, as far as their values need them.
 //!
-//! What a user's type is stands in its oid, so that stored bytes and index keys are read without the catalog:
+//! This is the labels of enums, the base types of domains, and the attributes of composite types.
+//!
+//! The kind of a user's type stands in its oid, so that stored bytes and index keys are read
+//! without the catalog:
 //!
 //! ```text
 //!  31      30       29 28     27          0
@@ -10,13 +12,14 @@
 //! +---+---------+---------+---------------+
 //! ```
 //!
-//! A value of an enum is a **position**, a number that orders the labels of its type and never changes. Between two
-//! labels there is room for others, so that a new one gets a position without any stored value being touched.
+//! A value of an enum is a **position**, a number that orders the labels of its type and never
+//! changes. Between two labels there is room for others, so that a new one gets a position without
+//! any stored value being touched.
 //!
-//! A value of a domain is one of the type that the domain is made of in the end; nothing that is stored says otherwise.
+//! A value of a domain is a value of its base type in the end; no stored byte says otherwise.
 //!
-//! A value of a composite type knows the types of its fields ([`crate::Record`]), not their names. The rows of a relation are of a
-//! composite type, too, that has the relation's number.
+//! A value of a composite type knows the types of its fields ([`crate::Record`]), not their names.
+//! The rows of a relation are of a composite type, too, that has the relation's number.
 
 use std::sync::Arc;
 
@@ -27,11 +30,11 @@ use crate::{ColumnType, Datum, TypeOid, quote_identifier};
 
 /// The number of a user's type, without kind.
 const NUMBER: u32 = (1 << 28) - 1;
-/// The kind of an enum, in its place.
+/// The bits of the kind of an enum.
 const ENUM: u32 = 1 << 28;
-/// The kind of a domain, in its place.
+/// The bits of the kind of a domain.
 const DOMAIN: u32 = 2 << 28;
-/// The kind of a composite type, in its place.
+/// The bits of the kind of a composite type.
 const COMPOSITE: u32 = 3 << 28;
 /// The bit of an array type.
 const ARRAY: u32 = 1 << 30;
@@ -40,49 +43,50 @@ const ARRAY: u32 = 1 << 30;
 const LABEL_BYTES_MAX: usize = 63;
 /// The position of an enum's first label: half-way, so that there is room before it.
 const FIRST: u64 = 1 << 62;
-/// From one label to the next, of those that are made in order: room for 40 between any two.
+/// Distance between labels that are made in order: room for 40 between any two.
 const STEP: u64 = 1 << 40;
 
 impl TypeOid {
-    /// The type of the enum with this number in the catalog.
+    /// Returns the type of the enum with this number in the catalog.
     pub const fn of_enum(number: u32) -> Self {
         Self(number & NUMBER | ENUM)
     }
 
-    /// Whether it is an enum.
+    /// Decides whether this is an enum.
     #[inline]
     pub const fn is_enum(self) -> bool {
         self.0 & !NUMBER == ENUM
     }
 
-    /// The type of the domain with this number in the catalog.
+    /// Returns the type of the domain with this number in the catalog.
     pub const fn of_domain(number: u32) -> Self {
         Self(number & NUMBER | DOMAIN)
     }
 
-    /// Whether it is a domain.
+    /// Decides whether this is a domain.
     pub const fn is_domain(self) -> bool {
         self.0 & !NUMBER == DOMAIN
     }
 
-    /// The composite type with this number in the catalog, or the type of the rows of the relation with this number.
+    /// Returns the composite type with this number in the catalog, or the row type of the relation
+    /// with this number.
     pub const fn of_composite(number: u32) -> Self {
         Self(number & NUMBER | COMPOSITE)
     }
 
-    /// Whether it is a composite type that has a name, not [`TypeOid::RECORD`].
+    /// Decides whether this is a composite type with a name, not [`TypeOid::RECORD`].
     #[inline]
     pub const fn is_composite(self) -> bool {
         self.0 & !NUMBER == COMPOSITE
     }
 
-    /// Whether values are [`Datum::Record`].
+    /// Decides whether values are [`Datum::Record`].
     #[inline]
     pub const fn is_record(self) -> bool {
         self.is_composite() || self.0 == Self::RECORD.0
     }
 
-    /// The number in the catalog of a user's type, of the elements of an array.
+    /// Returns the number in the catalog of a user's type, or of the elements' type of an array.
     pub const fn user_number(self) -> Option<u32> {
         if self.is_domain() {
             return Some(self.0 & NUMBER);
@@ -93,12 +97,12 @@ impl TypeOid {
         }
     }
 
-    /// The array type of a user's type.
+    /// Returns the array type of a user's type.
     pub(crate) const fn user_array(self) -> Option<Self> {
         if self.is_enum() || self.is_composite() { Some(Self(self.0 | ARRAY)) } else { None }
     }
 
-    /// The element type of an array type of a user's type.
+    /// Returns the element type of an array type of a user's type.
     pub(crate) const fn user_element(self) -> Option<Self> {
         let element = Self(self.0 & !ARRAY);
         if self.0 & ARRAY != 0 && (element.is_enum() || element.is_composite()) {
@@ -112,15 +116,16 @@ impl TypeOid {
 /// A label of an enum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnumLabel {
-    /// Its text.
+    /// Text of the label.
     pub name: Arc<str>,
-    /// What its values are stored as.
+    /// The stored form of its values.
     pub position: u64,
 }
 
 impl EnumLabel {
-    /// `pg_enum.enumsortorder` of labels by their positions: 1, 2, … for those that were made in order, and numbers between
-    /// them for those that were put between. Where there is no number between two, all are counted anew.
+    /// Returns the `pg_enum.enumsortorder` of labels from their positions. Labels made in order get
+    /// 1, 2, …, and labels put between others get numbers between. Where there is no number between
+    /// two, all are counted anew.
     pub fn sort_orders(positions: impl Iterator<Item = u64>) -> Vec<f32> {
         let order = |position: u64| {
             let from_first = i128::from(position) - i128::from(FIRST);
@@ -141,22 +146,22 @@ pub struct EnumType {
     pub labels: Vec<EnumLabel>,
 }
 
-/// Where a new label of an enum goes.
+/// Place of a new label of an enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelPlace<'l> {
-    /// Behind the last one.
+    /// Behind the last label.
     Last,
-    /// Directly before this one.
+    /// Directly before this label.
     Before(&'l str),
-    /// Directly behind this one.
+    /// Directly behind this label.
     After(&'l str),
 }
 
 impl EnumType {
-    /// An enum of these labels in this order.
+    /// Makes an enum of these labels in this order.
     ///
     /// # Errors
-    /// Those of [`EnumType::add`].
+    /// As [`EnumType::add`].
     pub fn new(labels: &[String]) -> Result<Self> {
         let mut made = Self { labels: Vec::with_capacity(labels.len()) };
         for label in labels {
@@ -165,12 +170,12 @@ impl EnumType {
         Ok(made)
     }
 
-    /// The place of a label in the order.
+    /// Returns the place of a label in the order.
     pub fn place(&self, label: &str) -> Option<usize> {
         self.labels.iter().position(|other| &*other.name == label)
     }
 
-    /// The label of a position.
+    /// Returns the label of a position.
     pub fn label(&self, position: u64) -> Option<&str> {
         let place = self.labels.binary_search_by_key(&position, |label| label.position).ok()?;
         self.labels.get(place).map(|label| &*label.name)
@@ -179,8 +184,8 @@ impl EnumType {
     /// Adds a label.
     ///
     /// # Errors
-    /// `42602` for one that is too long, `42710` for one that is there, `22023` when the neighbour is not there, `0A000` when there
-    /// is no position left between its neighbours.
+    /// `42602` for a label that is too long, `42710` for one that is there, `22023` when the
+    /// neighbour is not there. `0A000` when there is no position left between its neighbours.
     pub fn add(&mut self, label: &str, place: LabelPlace<'_>) -> Result<()> {
         if label.len() > LABEL_BYTES_MAX {
             return Err(TypeError::new("42602", format!("invalid enum label \"{label}\""))
@@ -221,9 +226,9 @@ impl EnumType {
 /// An attribute of a composite type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
-    /// Its name.
+    /// Name of the attribute.
     pub name: Arc<str>,
-    /// Its type.
+    /// Type of the attribute.
     pub column: ColumnType,
 }
 
@@ -234,18 +239,18 @@ pub struct CompositeType {
     pub attributes: Vec<Attribute>,
 }
 
-/// What a type is called.
+/// The name of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeName {
-    /// Number of its schema.
+    /// Number of the type's schema.
     pub schema: u32,
-    /// Name of its schema.
+    /// Name of the type's schema.
     pub schema_name: Arc<str>,
-    /// Its name in the schema.
+    /// Name of the type in the schema.
     pub name: Arc<str>,
 }
 
-/// The types that users defined, by oid, and a search path for their names. Cheap to clone.
+/// The user-defined types, by oid, and a search path for their names. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct UserTypes {
     all: Arc<AllTypes>,
@@ -256,11 +261,11 @@ pub struct UserTypes {
 #[derive(Clone, Debug, Default)]
 struct AllTypes {
     enums: HashMap<TypeOid, Arc<EnumType>>,
-    /// What their values are in the end; with the domain itself beside it.
+    /// The base type of each domain in the end, with the domain itself beside it.
     domains: HashMap<TypeOid, ColumnType>,
     composites: HashMap<TypeOid, Arc<CompositeType>>,
     names: HashMap<TypeOid, TypeName>,
-    /// Which schemas have a type of which name.
+    /// Pairs of a schema's number and the name of a type in that schema.
     named: HashSet<(u32, Arc<str>)>,
 }
 
@@ -270,7 +275,8 @@ impl UserTypes {
         Arc::make_mut(&mut self.all).enums.insert(oid, definition);
     }
 
-    /// Adds or replaces a domain; `base` is what its values are in the end, with the domain itself beside it.
+    /// Adds or replaces a domain; `base` is its base type in the end, with the domain itself beside
+    /// it.
     pub fn put_domain(&mut self, oid: TypeOid, base: ColumnType) {
         Arc::make_mut(&mut self.all).domains.insert(oid, base);
     }
@@ -280,35 +286,38 @@ impl UserTypes {
         Arc::make_mut(&mut self.all).composites.insert(oid, definition);
     }
 
-    /// Says what a type is called.
+    /// Sets the name of a type.
     pub fn put_name(&mut self, oid: TypeOid, name: TypeName) {
         let all = Arc::make_mut(&mut self.all);
         all.named.insert((name.schema, Arc::clone(&name.name)));
         all.names.insert(oid, name);
     }
 
-    /// The same types, whose names are looked for in schemas with these numbers, in this order.
+    /// Returns the same types, whose names are looked for in schemas with these numbers, in this
+    /// order.
     #[must_use]
     pub fn along(&self, path: impl Iterator<Item = u32>) -> Self {
         Self { all: Arc::clone(&self.all), path: path.collect() }
     }
 
-    /// The composite type of this oid.
+    /// Returns the composite type of this oid.
     pub fn composite(&self, oid: TypeOid) -> Option<&Arc<CompositeType>> {
         self.all.composites.get(&oid)
     }
 
-    /// What values of a type are: the base type with the domain beside it, if it is a domain that is known.
+    /// Returns the type of a type's values: the base type with the domain beside it, if it is a
+    /// domain that is known.
     pub fn column_type(&self, oid: TypeOid) -> ColumnType {
         self.all.domains.get(&oid).copied().unwrap_or(ColumnType::new(oid))
     }
 
-    /// The enum of this type.
+    /// Returns the enum of this type.
     pub fn get(&self, oid: TypeOid) -> Option<&Arc<EnumType>> {
         self.all.enums.get(&oid)
     }
 
-    /// A type's name as messages show it, if it is a user's: quoted, and with its schema where the search path does not find it.
+    /// Returns a user type's name as messages show it: quoted, and with its schema where the search
+    /// path does not find it.
     pub fn shown(&self, oid: TypeOid) -> Option<String> {
         if let Some(element) = oid.user_element() {
             return Some(format!("{}[]", self.shown(element)?));
@@ -322,7 +331,8 @@ impl UserTypes {
         Some(format!("{}.{shown}", quote_identifier(schema_name)))
     }
 
-    /// Appends the label of a value. Where the type is not known, its position, which reads back there.
+    /// Appends the label of a value. If the type is not known, appends the position, which reads
+    /// back there.
     pub(crate) fn write_label(&self, oid: TypeOid, position: u64, out: &mut Vec<u8>) {
         match self.get(oid).and_then(|found| found.label(position)) {
             Some(label) => out.extend_from_slice(label.as_bytes()),
@@ -330,7 +340,7 @@ impl UserTypes {
         }
     }
 
-    /// The value that has this label.
+    /// Returns the value that has this label.
     ///
     /// # Errors
     /// `22P02`

@@ -1,8 +1,10 @@
-//! Work on values, counted: a function whose cost follows its input says how much it does, and
-//! every so much the session is asked whether the statement goes on.
+//! Counted work on values, so that a statement can be ended in the middle.
 //!
-//! Values know of no session. So whoever runs a statement leaves in the thread what is to be asked
-//! ([`asking`]), and [`tick`] costs a subtraction nearly always.
+//! A function whose cost follows its input reports its work. After every [`UNITS`] the session is
+//! asked whether the statement goes on.
+//!
+//! Values know no session. So the thread of a statement holds the question to ask ([`asking`]), and
+//! [`tick`] costs a subtraction nearly always.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use crate::error::{Result, TypeError};
 /// Bytes read or written between two questions: about a millisecond of work.
 pub const UNITS: usize = 1 << 20;
 
-/// What making a value of its own counts as, beyond its bytes.
+/// Units that making a value of its own counts, beyond its bytes.
 pub const VALUE_UNITS: usize = 32;
 
 /// Fails when the statement is to end.
@@ -25,7 +27,7 @@ niwaki_env::thread_local! {
     static ASKER: RefCell<Option<Asker>> = const { RefCell::new(None) };
 }
 
-/// What was asked before; that is asked again when this goes.
+/// The question that was asked before. Dropping this value restores that question.
 #[must_use = "what is to be asked is forgotten with it"]
 pub struct Asking(Option<Asker>);
 
@@ -36,15 +38,16 @@ impl Drop for Asking {
     }
 }
 
-/// Has `asker` asked for the work of this thread, until the result goes.
+/// Sets `asker` as the question for the work of this thread, until the result is dropped.
 pub fn asking(asker: Option<Asker>) -> Asking {
     Asking(ASKER.with(|known| known.replace(asker)))
 }
 
-/// Questions that work ahead is ended after: some 50 ms of work.
+/// Number of questions after which work ahead is ended: some 50 ms of work.
 const AHEAD_MAX: usize = 64;
 
-/// Ends what takes long: for work that is tried ahead of rows, and done again where they are.
+/// Returns a question that ends long work: for work that is tried ahead of rows, and done again
+/// where they are.
 pub fn ahead() -> Asker {
     let left = AtomicUsize::new(AHEAD_MAX);
     Arc::new(move || {
@@ -53,7 +56,7 @@ pub fn ahead() -> Asker {
     })
 }
 
-/// What is asked in this thread: for another one that works for it.
+/// Returns the question of this thread, for another thread that works for it.
 pub fn asked() -> Option<Asker> {
     ASKER.with(|asker| asker.borrow().clone())
 }
@@ -61,7 +64,7 @@ pub fn asked() -> Option<Asker> {
 /// Counts work: bytes read or written, or elements.
 ///
 /// # Errors
-/// What ends the statement: `57014`, `57P01`.
+/// The errors that end the statement: `57014`, `57P01`.
 #[inline]
 pub fn tick(units: usize) -> Result<()> {
     LEFT.with(|left| match left.get().checked_sub(units) {
@@ -80,7 +83,7 @@ fn ask(left: &Cell<usize>) -> Result<()> {
         return Ok(());
     }
     niwaki_env::memory::check()?;
-    // Not held while it is asked.
+    // The borrow ends before the question is asked.
     let asker = asked();
     asker.map_or(Ok(()), |asker| asker())
 }

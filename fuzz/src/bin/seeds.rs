@@ -1,4 +1,6 @@
-//! Writes the valid inputs of every target into its corpus, where a run begins: `cargo run --bin seeds`.
+//! Writes the valid inputs of every target into its corpus, where a run begins.
+//!
+//! Run with `cargo run --bin seeds`.
 
 use std::io;
 use std::path::Path;

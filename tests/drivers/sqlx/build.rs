@@ -1,4 +1,5 @@
-//! The macros of checked.rs ask the server that DATABASE_URL names, so another server is another build.
+//! Ties the build to DATABASE_URL: the macros of checked.rs ask that server, so another server is
+//! another build.
 
 fn main() {
     println!("cargo:rerun-if-env-changed=DATABASE_URL");

@@ -1,8 +1,8 @@
-//! Every planted bug is planted by some test: one that nothing plants proves nothing.
+//! The rule that some test plants every planted bug: a bug that no test plants proves nothing.
 
 use super::{Finding, Tree};
 
-/// How a bug's place begins; its name follows in quotation marks.
+/// Beginning of a bug's place; the bug's name follows in quotation marks.
 const PLACE: &str = "seeded_bug!(";
 
 /// The tests of the macro itself.

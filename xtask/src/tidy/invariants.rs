@@ -1,10 +1,11 @@
-//! The names of `docs/invariants.md`: each stands in an assertion or a check, and in a test; and no
-//! other name is used as one.
+//! The rule for the names of `docs/invariants.md`.
+//!
+//! Each name stands in an assertion or a check, and in a test. No other name is used as one.
 //!
 //! An assertion or check names its invariant in a string: the whole string is the name (a finding
 //! of `niwaki check`), or the string begins with it and a colon (the message of an assertion). A
-//! finer check has a letter behind a dot, `H1.a`. A test may name it in a string or a comment. A row
-//! that says "not built yet" needs neither, and must lose those words when there is one.
+//! finer check has a letter behind a dot, `H1.a`. A test may name it in a string or a comment. A
+//! row that says "not built yet" needs neither, and must lose those words when there is one.
 
 use super::source::{Piece, Source};
 use super::{Finding, Tree};
@@ -48,7 +49,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Names that are used as invariants and that the document does not have.
+/// Returns the names that are used as invariants and that the document does not have.
 fn strangers<'a>(
     source: &'a Source,
     invariants: &'a [Invariant],
@@ -61,7 +62,7 @@ fn strangers<'a>(
     })
 }
 
-/// The rows of the table: `| **NAME** | what holds |`.
+/// Reads the rows of the table: `| **NAME** | what holds |`.
 fn table(document: &str) -> Vec<Invariant> {
     let rows = (1..).zip(document.lines()).filter_map(|(line, row)| {
         let (name, text) = row.strip_prefix("| **")?.split_once("** |")?;
@@ -74,7 +75,7 @@ fn table(document: &str) -> Vec<Invariant> {
     rows.collect()
 }
 
-/// Whether a word is a name: the letter of a family and a digit.
+/// Decides whether a word is a name: the letter of a family and a digit.
 fn is_name(word: &str) -> bool {
     matches!(
         word.as_bytes(),
@@ -82,7 +83,7 @@ fn is_name(word: &str) -> bool {
     )
 }
 
-/// The name that an assertion's message or a finding carries.
+/// Returns the name that an assertion's message or a finding carries.
 fn asserted(text: &str) -> Option<&str> {
     let (name, rest) = text.split_at_checked(2)?;
     let rest = match rest.as_bytes() {
@@ -92,7 +93,7 @@ fn asserted(text: &str) -> Option<&str> {
     (is_name(name) && (rest.is_empty() || rest.starts_with(": "))).then_some(name)
 }
 
-/// The names in a text.
+/// Returns the names in a text.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| is_name(word))
 }

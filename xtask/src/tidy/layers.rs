@@ -1,5 +1,7 @@
-//! The order of the crates: each depends on crates before it only, as `docs/ARCHITECTURE.md` draws
-//! it. What only tests depend on is free.
+//! The order of the crates: each depends only on crates before it, as `docs/ARCHITECTURE.md` draws
+//! it.
+//!
+//! Dependencies of tests alone are free.
 
 use super::{Finding, Tree};
 
@@ -23,9 +25,10 @@ const ORDER: [&str; 16] = [
     "niwaki-testkit",
 ];
 
-/// Arrows that the order allows and the design does not: (crate, what it must not know).
+/// Arrows that the order allows and the design does not: a crate, and a crate that it must not
+/// know.
 const FORBIDDEN: [(&str, &str); 2] = [
-    // They meet in niwaki-table, so that either can be understood alone.
+    // These crates meet in niwaki-table, so that either can be understood alone.
     ("niwaki-nbtree", "niwaki-heap"),
     // Pages hold bytes, not values.
     ("niwaki-storage", "niwaki-types"),
@@ -57,7 +60,7 @@ fn crate_of(path: &str) -> Option<&str> {
     path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")
 }
 
-/// Names under `[dependencies]`, `[build-dependencies]` and `[target.….dependencies]`.
+/// Returns the names under `[dependencies]`, `[build-dependencies]` and `[target.….dependencies]`.
 fn dependencies(manifest: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut inside = false;
     (1..).zip(manifest.lines()).filter_map(move |(line, text)| {

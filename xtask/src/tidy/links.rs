@@ -1,5 +1,7 @@
-//! What Markdown files point at exists: links, and paths in code spans that begin with a folder of
-//! the root, or with one of that name beside the file.
+//! The rule that targets in Markdown files exist.
+//!
+//! Targets are links, and paths in code spans. Such a path begins with a folder of the root, or
+//! with a folder of that name beside the file.
 
 use super::{Finding, Tree};
 
@@ -34,7 +36,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Targets of `[text](target)`, those in code spans left out.
+/// Returns the targets of `[text](target)`, except in code spans.
 fn links(line: &str) -> Vec<&str> {
     let outside = line.split('`').step_by(2);
     outside
@@ -42,14 +44,14 @@ fn links(line: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Code spans that are a path of the root; placeholders (`NAME`, `*`, `…`) are none.
+/// Returns the code spans that are a path of the root; placeholders (`NAME`, `*`, `…`) are none.
 fn paths(line: &str) -> impl Iterator<Item = &str> {
     let spans = line.split('`').skip(1).step_by(2);
     spans.filter_map(|span| span.split_whitespace().next()).filter(|path| {
         FOLDERS.iter().any(|folder| path.starts_with(folder))
             && path.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "./_-".contains(c))
             && !path.contains("/target/")
-            // What a run writes is not in the tree.
+            // Results of a run are not in the tree.
             && !path.starts_with("bench/results")
     })
 }
@@ -78,7 +80,7 @@ fn follow(tree: &Tree, from: &str, target: &str) -> Result<(), String> {
     Err(format!("{path} has no heading #{heading}"))
 }
 
-/// The path that `relative` means in a file at `from`.
+/// Returns the path that `relative` means in a file at `from`.
 fn join(from: &str, relative: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -94,7 +96,7 @@ fn join(from: &str, relative: &str) -> String {
     parts.join("/")
 }
 
-/// A heading as a fragment names it.
+/// Returns a heading in the form of a fragment.
 fn slug(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()

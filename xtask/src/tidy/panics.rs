@@ -1,8 +1,9 @@
-//! Shipping code panics with a reason only: `expect` says why it cannot fail, `unwrap` says nothing.
+//! The rule that shipping code panics with a reason only: `expect` gives a reason, `unwrap` gives
+//! none.
 
 use super::{Finding, Tree};
 
-/// What has no reason in it.
+/// Calls that panic without a reason.
 const WITHOUT_REASON: [&str; 6] = [
     ".unwrap()",
     ".unwrap_err()",

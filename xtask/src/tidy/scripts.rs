@@ -1,4 +1,4 @@
-//! A test script is run: some test names its file.
+//! The rule that a test script is run: some test names its file.
 
 use super::{Finding, Tree};
 

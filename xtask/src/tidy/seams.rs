@@ -1,6 +1,8 @@
-//! Where the engine meets the machine: `unsafe` in three crates, and the standard library's files,
-//! threads, locks, atomics, clocks and hash tables behind `niwaki-env`, so that all of it can be
-//! simulated.
+//! The seams between the engine and the machine.
+//!
+//! There are two rules, so that everything can be simulated. Only three crates have `unsafe`. The
+//! standard library's files, threads, locks, atomics, clocks and hash tables are behind
+//! `niwaki-env`.
 
 use super::source::Source;
 use super::{Finding, Tree};
@@ -9,8 +11,8 @@ use super::{Finding, Tree};
 const UNSAFE: [&str; 3] =
     ["crates/niwaki-allocator/", "crates/niwaki-env/", "crates/niwaki-storage/"];
 
-/// What only `niwaki-env` names. Clippy cannot hold this: `niwaki_env::sync::atomic` is the standard
-/// library's own module, which the lint cannot tell apart.
+/// Names that only `niwaki-env` may use. Clippy cannot hold this rule: `niwaki_env::sync::atomic`
+/// is the standard library's own module, and the lint cannot tell them apart.
 const OF_THE_MACHINE: [&str; 15] = [
     "std::collections::HashMap",
     "std::collections::HashSet",
@@ -29,7 +31,7 @@ const OF_THE_MACHINE: [&str; 15] = [
     "std::time::SystemTime",
 ];
 
-/// Exceptions: file, name, why it does not hurt.
+/// Exceptions: file, name, and the reason why the use is harmless.
 const ALLOWED: [(&str, &str, &str); 2] = [
     ("crates/niwaki-cli/src/shell.rs", "std::fs", "reads the script that the user names"),
     ("crates/niwaki-server/src/server.rs", "std::fs", "the socket file and its permissions"),
@@ -96,7 +98,8 @@ fn hashed_by_chance(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// Every use of a name of [`OF_THE_MACHINE`], with its line: as a path, or in the braces of an import.
+/// Returns every use of a name of [`OF_THE_MACHINE`], with its line: as a path, or in the braces of
+/// an import.
 fn imports(source: &Source) -> impl Iterator<Item = (usize, &'static str)> {
     let text = source.code.join("\n");
     let mut found = Vec::new();
@@ -116,7 +119,7 @@ fn imports(source: &Source) -> impl Iterator<Item = (usize, &'static str)> {
     found.into_iter()
 }
 
-/// The paths at the front of `text`, braces multiplied out; returns the bytes they take.
+/// Appends the paths at the front of `text`, braces multiplied out; returns the bytes they take.
 fn expand(prefix: &str, text: &str, out: &mut Vec<String>) -> usize {
     let word = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let end = text.find(|c| !word(c)).unwrap_or(text.len());

@@ -1,9 +1,10 @@
-//! A Rust file taken apart into code, comments and strings, line by line, as far as the rules need
-//! it: no syntax tree, only what a lexer can tell.
+//! A Rust file taken apart into code, comments and strings, line by line.
+//!
+//! There is no syntax tree: the rules need only what a lexer can tell.
 
 use std::ops::Range;
 
-/// A comment or a string, and the line on which it begins, from 1.
+/// A comment or a string, with the line on which it begins, counted from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) line: usize,
@@ -37,12 +38,12 @@ impl Source {
         Self { path: path.to_owned(), code, comments, strings, tests, all_tests }
     }
 
-    /// Whether only tests compile this line.
+    /// Decides whether only tests compile this line.
     pub(super) fn is_test(&self, line: usize) -> bool {
         self.all_tests || self.tests.iter().any(|lines| lines.contains(&line))
     }
 
-    /// Files that this one declares as modules for tests only.
+    /// Returns the files that this one declares as modules for tests only.
     pub(super) fn test_modules(&self) -> impl Iterator<Item = String> {
         let folder = ["/lib.rs", "/main.rs", "/mod.rs", ".rs"]
             .into_iter()
@@ -55,7 +56,7 @@ impl Source {
         })
     }
 
-    /// Code lines with their numbers, from 1.
+    /// Returns the code lines with their numbers, from 1.
     pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.code.iter().map(String::as_str))
     }
@@ -70,7 +71,7 @@ fn is_test_path(path: &str) -> bool {
         || path.ends_with("_tests.rs")
 }
 
-/// Lines of the items behind an attribute `#[cfg(test)]` or `#[cfg(all(test, …))]`.
+/// Returns the lines of the items behind an attribute `#[cfg(test)]` or `#[cfg(all(test, …))]`.
 fn test_items(code: &[String]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for (start, line) in code.iter().enumerate() {
@@ -168,7 +169,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Bytes of the (nested) comment at the front.
+/// Returns the bytes of the (nested) comment at the front.
 fn block_comment_bytes(text: &str) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while at < text.len() {
@@ -189,14 +190,15 @@ fn block_comment_bytes(text: &str) -> usize {
     at
 }
 
-/// Bytes up to behind the opening quote of a raw string at the front, and its number of `#`.
+/// Returns the bytes up to behind the opening quote of a raw string at the front, and its number of
+/// `#`.
 fn raw_string(text: &str) -> Option<(usize, usize)> {
     let letters = ["br", "cr", "r"].into_iter().find(|prefix| text.starts_with(prefix))?.len();
     let hashes = text[letters..].bytes().take_while(|byte| *byte == b'#').count();
     text[letters + hashes..].starts_with('"').then_some((letters + hashes + 1, hashes))
 }
 
-/// Bytes of a character literal at the front; `None` for a lifetime.
+/// Returns the bytes of a character literal at the front; `None` for a lifetime.
 fn character_bytes(text: &str) -> Option<usize> {
     let inside = text.strip_prefix('\'')?;
     if inside.starts_with('\\') {

@@ -1,5 +1,6 @@
-//! What no file holds: notes of unfinished work, paths of somebody's machine, more lines than one
-//! idea needs.
+//! The rules for the text of every file: no notes of unfinished work, no paths of one machine.
+//!
+//! Nor may a file have more lines than one idea needs.
 
 use super::{File, Finding, Tree};
 
@@ -21,7 +22,7 @@ const OF_A_MACHINE: [&str; 4] =
 const LINES_MAX: usize = 1500;
 /// Lines from which a file is worth a second look.
 const LINES_LONG: usize = 800;
-/// What the reason begins with.
+/// Beginning of the reason.
 const REASON: &str = "Why one file:";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -45,7 +46,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Files that break no rule and are long.
+/// Returns the files that break no rule and are long.
 pub(super) fn long_files(tree: &Tree) -> Vec<String> {
     let count = |file: &File| file.text.lines().count();
     let long = tree.files.iter().filter(|file| is_code(file) && count(file) > LINES_LONG);
@@ -60,7 +61,7 @@ fn has_reason(line: &str) -> bool {
     line.contains(REASON)
 }
 
-/// Whether `note` stands in the line and is no part of a longer word.
+/// Decides whether `note` stands in the line and is no part of a longer word.
 fn has_word(line: &str, note: &str) -> bool {
     line.match_indices(note).any(|(at, _)| {
         let part = |c: char| c.is_alphanumeric() || c == '_';
@@ -70,7 +71,7 @@ fn has_word(line: &str, note: &str) -> bool {
     })
 }
 
-/// Whether an absolute path in the line begins so; `target/work/x` does not.
+/// Decides whether an absolute path in the line begins with `path`; `target/work/x` does not.
 fn has_path(line: &str, path: &str) -> bool {
     line.match_indices(path)
         .any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || "._-*}/".contains(c)))

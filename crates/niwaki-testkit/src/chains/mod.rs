@@ -1,8 +1,10 @@
-//! Chains of several keys: random schemas and transactions on one thread, old readers, pruning, vacuum and
-//! index builds at any moment, against a multi-version model, by every path (`paths`).
+//! Chains with several keys against a multi-version model.
 //!
-//! Ids and unique values that an open transaction has touched are left alone by the others, so nothing
-//! waits.
+//! One thread runs random schemas and transactions. Old readers, pruning, vacuum and index builds
+//! come at any moment. Every access path is compared with the model (`paths`).
+//!
+//! Other sessions leave alone the ids and unique values that an open transaction has touched, so
+//! nothing waits.
 
 mod paths;
 mod schema;
@@ -32,32 +34,33 @@ use niwaki_vacuum::{LockedTable, VacuumOptions, VacuumSummary, vacuum};
 use paths::{Paths, Rows};
 use schema::{COLUMNS, Row};
 
-/// Ids that rows have.
+/// Number of ids of rows.
 const IDS: i32 = 7;
-/// Sessions with open transactions; behind them one that works while others wait, and the readers.
+/// Sessions with open transactions. Behind them come one that works while others wait, and the
+/// readers.
 const SESSIONS: usize = 3;
 const HELPER: usize = SESSIONS;
 const READERS: usize = 2;
 
-/// One run.
+/// Parameters of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Determines schema and statements.
     pub seed: u64,
-    /// Statements and other events.
+    /// Number of statements and other events.
     pub steps: usize,
     /// The table's setting.
     pub heap_only: HeapOnlyUpdates,
-    /// `mixed` is set on every root after every step, whether that has a reason or not.
+    /// Sets `mixed` on every root after every step, whether the root has several keys or not.
     pub all_mixed: bool,
 }
 
-/// What a run came to, so that a test can say that it met what it is about.
+/// Counts of what a run did, so that a test can require that the run met the cases it is about.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effort {
-    /// Of the table.
+    /// Counts of the table.
     pub table: TableStats,
-    /// Of all indexes together: duplicates suppressed.
+    /// Suppressed duplicates, all indexes together.
     pub suppressed: u64,
     /// Entries marked LP_DEAD.
     pub marked: u64,
@@ -69,7 +72,7 @@ pub struct Effort {
 #[derive(Default)]
 struct Layer {
     writes: BTreeMap<i32, Option<Row>>,
-    /// Values of u, old and new, of rows that it wrote.
+    /// Values of u, old and new, of rows that the transaction wrote.
     values: BTreeSet<i32>,
     deferred: Vec<DeferredKey>,
 }
@@ -79,12 +82,12 @@ struct Open {
     layers: Vec<Layer>,
 }
 
-/// How far a concurrent index build has come.
+/// Progress of a concurrent index build.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Build {
     None,
     Defined,
-    /// Built and ready; whether everybody who did not know that has ended.
+    /// Built and ready. The flag says whether every transaction that did not know that has ended.
     Ready(bool),
 }
 
@@ -226,7 +229,7 @@ impl Run {
         self.open[session].as_ref().expect("begun").view(&self.committed)
     }
 
-    /// Whether a row with this id and these values of u can be written without waiting.
+    /// Decides whether a row with this id and these values of u can be written without waiting.
     fn is_free(&self, session: usize, ids: &[i32], values: &[i32]) -> bool {
         let others = self.open.iter().enumerate().filter(|(other, _)| *other != session);
         let mut layers = others.filter_map(|(_, open)| open.as_ref()).flat_map(|o| &o.layers);
@@ -236,7 +239,7 @@ impl Run {
         })
     }
 
-    /// Whether a unique index that looks at once refuses this row, in place of the one with id `old`.
+    /// Decides whether a unique index that checks at once refuses this row, in place of row `old`.
     fn clashes(&self, view: &Rows, old: Option<i32>, new: &Row) -> bool {
         let others = || view.values().filter(|row| Some(row.id) != old);
         let with_key = |row: &Row| {
@@ -246,7 +249,8 @@ impl Run {
         others().any(|row| row.id == new.id || with_key(row))
     }
 
-    /// The key that a unique index on u has for the row, if there is one of that kind, and it has the row.
+    /// Returns the row's key in a unique index on u. None without such an index, or if the index
+    /// leaves the row out.
     fn unique_key(&self, row: &Row, time: UniqueCheckTime) -> Option<Vec<u8>> {
         let indexes = &self.table.definition().indexes;
         let index = indexes.iter().position(|i| i.unique && !i.primary && i.check_time == time)?;
@@ -311,7 +315,7 @@ impl Run {
         let view = self.view(session);
         let Some((id, old)) = self.pick(&view) else { return };
         let mut new = Row { stamp: self.stamp, ..old.clone() };
-        // Mostly one column, and not always to another value.
+        // Mostly changes one column, and sometimes gives the same value.
         for _ in 0..=self.rng.below(2) {
             new.change_any(&self.rng);
         }
@@ -408,7 +412,7 @@ impl Run {
         self.committed = view;
     }
 
-    /// Takes an old snapshot, or lets one go.
+    /// Takes an old snapshot, or gives one back.
     fn reader(&mut self) {
         let at = self.rng.below(READERS as u64) as usize;
         if let Some((tx, snapshot, rows)) = self.readers[at].take() {
@@ -432,8 +436,8 @@ impl Run {
         self.vacuum_with(&options);
     }
 
-    /// A vacuum that may cut the heap. Nobody else here holds a lock on the table: between two steps of a transaction it
-    /// has nothing of it but what its snapshots see.
+    /// Runs a vacuum that may truncate the heap. No other session holds a lock on the table:
+    /// between two steps, a transaction keeps only what its snapshots see.
     fn vacuum_with(&self, options: &VacuumOptions) -> VacuumSummary {
         let control = &self.controls[HELPER];
         let tx = begin(&self.engine, control, Isolation::ReadCommitted);
@@ -455,7 +459,8 @@ impl Run {
         }
     }
 
-    /// Takes a concurrent index build a step further, if those in whose way it would be are gone.
+    /// Takes a concurrent index build a step further, if the transactions that it would wait for
+    /// are gone.
     fn build(&mut self) {
         let idle = self.open.iter().all(Option::is_none);
         let mut definition = self.table.definition().clone();
@@ -487,7 +492,7 @@ impl Run {
         self.table = Table::open(&self.engine, definition);
     }
 
-    /// Every root of every block.
+    /// Returns the roots of every block.
     fn roots(&self, of: impl Fn(bool) -> bool) -> Vec<(u32, Vec<u16>)> {
         let blocks = 0..self.table.blocks().expect("blocks");
         let roots_of = |block| {
@@ -522,7 +527,8 @@ impl Run {
         Paths { table, tx, snapshot, rng, expected }.compare();
     }
 
-    /// Everybody sees what the model says, by every path, and the invariants hold.
+    /// Requires that every snapshot sees what the model says, by every path, and that the
+    /// invariants hold.
     fn verify(&self) {
         for open in self.open.iter().flatten() {
             let snapshot = open.tx.snapshot().expect("a snapshot");
@@ -534,7 +540,7 @@ impl Run {
         check(&self.table);
     }
 
-    /// What the machine would find if it stopped now.
+    /// Opens a copy of the disk as a stop of the machine would leave it now.
     fn crash_on_a_copy(&self) {
         let storage = self.engine.storage();
         storage.wal().flush(storage.wal().insert_lsn()).expect("it can be written");
@@ -589,7 +595,7 @@ impl Run {
     }
 }
 
-/// The row as the model knows it, by its id.
+/// Returns the row as the model knows it, by its id.
 fn find(table: &Table, tx: &Transaction, snapshot: &Snapshot, row: &Row) -> RowTarget {
     let mut key = Vec::new();
     table.encode_index_key(0, &row.datums(), &mut key).expect("a key");
@@ -606,7 +612,7 @@ fn check(table: &Table) {
     assert!(report.corruptions.is_empty(), "{:#?}", report.corruptions);
 }
 
-/// Marks of dead entries are hints.
+/// Masks marks of dead entries, which are hints.
 fn mask_marks(page: &mut Page) {
     if page.kind() != PageKind::Nbtree {
         return;
@@ -620,10 +626,10 @@ fn mask_marks(page: &mut Page) {
     }
 }
 
-/// One run; deterministic.
+/// Runs one plan; deterministic.
 ///
 /// # Panics
-/// When a path gives something else than the model, or an invariant does not hold.
+/// When a path gives another answer than the model, or an invariant does not hold.
 pub fn run(plan: Plan) -> Effort {
     let mut run = Run::new(plan);
     (0..plan.steps).for_each(|_| run.step());

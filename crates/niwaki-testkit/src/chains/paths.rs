@@ -1,4 +1,4 @@
-//! One snapshot by every path: all must give what the model says.
+//! Comparison of one snapshot with the model by every access path: all must give the same rows.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,8 @@ impl Paths<'_> {
         }
     }
 
-    /// Expected rows that the index has, each with its key there, in the order of the keys.
+    /// Returns the expected rows that the index has, each with its key there, in the order of the
+    /// keys.
     fn indexed(&self, index: usize) -> Vec<(Vec<u8>, &Row)> {
         let mut found = Vec::new();
         for row in self.expected.values() {
@@ -98,7 +99,7 @@ impl Paths<'_> {
         }
     }
 
-    /// Every row once, in order.
+    /// Reads every row once, in order.
     fn whole(&self, index: usize, direction: Direction) {
         let scan = self.table.index_scan(index, &KeyRange::ALL, direction);
         let rows = self.read(scan, &ColumnMask::all(COLUMNS));
@@ -130,7 +131,7 @@ impl Paths<'_> {
         assert_eq!(rows, expected, "{how}: {definition:?}");
     }
 
-    /// One key, of a row or of none.
+    /// Reads one key, which some row has or none.
     fn equal(&self, index: usize) {
         let all = self.indexed(index);
         for _ in 0..2 {
@@ -165,7 +166,7 @@ impl Paths<'_> {
         assert_eq!(rows, expected, "index-only scan of {columns:?} by {definition:?}");
     }
 
-    /// The rows of a bitmap are judged again by whoever reads them: here by the key of each.
+    /// Checks a bitmap scan. The reader rechecks the rows of a bitmap, here by the key of each row.
     fn bitmap(&self, index: usize) {
         let definition = &self.table.definition().indexes[index];
         let mut keys = ScanKeys::ALL;

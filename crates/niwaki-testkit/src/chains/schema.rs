@@ -1,5 +1,7 @@
-//! Random schemas over one set of columns: expression, partial, INCLUDE, multi-column and unique indexes,
-//! and keys that are equal without looking alike.
+//! Random schemas over one set of columns.
+//!
+//! The indexes are expression, partial, INCLUDE, multi-column and unique indexes. Some keys are
+//! equal without looking alike.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -48,7 +50,7 @@ pub(crate) struct Row {
     pub(crate) t: String,
     /// A number's text: 0 and -0 are equal, and different.
     pub(crate) f: String,
-    /// Tells one write from another.
+    /// Number that tells one write from another.
     pub(crate) stamp: i32,
 }
 
@@ -94,7 +96,7 @@ impl Row {
         }
     }
 
-    /// A row of values of which there are few.
+    /// Makes a row whose values come from small sets.
     pub(crate) fn random(rng: &SeededRng, id: i32, stamp: i32) -> Self {
         let (n, t, f) = ("0".to_owned(), String::new(), "0".to_owned());
         let mut row = Self { id, a: None, b: 0, u: 0, n, t, f, stamp };
@@ -102,12 +104,12 @@ impl Row {
         row
     }
 
-    /// Gives some column, but not the id, another value, or the same.
+    /// Gives some column except the id another value, or the same one.
     pub(crate) fn change_any(&mut self, rng: &SeededRng) {
         self.change(rng, A + rng.below((F - A + 1) as u64) as usize);
     }
 
-    /// Gives a column another value, or the same.
+    /// Gives a column another value, or the same one.
     fn change(&mut self, rng: &SeededRng, column: usize) {
         let small = |bound| i32::try_from(rng.below(bound)).expect("small");
         match column {
@@ -117,7 +119,7 @@ impl Row {
             N => self.n = ["1", "1.0", "1.00", "2", "2.0"][rng.below(5) as usize].to_owned(),
             F => self.f = ["0", "-0", "1.5", "NaN", "-inf"][rng.below(5) as usize].to_owned(),
             _ => {
-                // Mostly short; sometimes so long that a page holds few.
+                // Mostly short; sometimes so long that a page holds few rows.
                 let length = [2400, 900, 20, 3, 2, 1, 1, 0][rng.below(8) as usize];
                 self.t = match rng.below(3) {
                     // Hardly to be compressed.
@@ -134,7 +136,7 @@ impl Row {
     }
 }
 
-/// What is computed from a row.
+/// An expression over a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Formula {
     /// a + b.
@@ -145,7 +147,7 @@ enum Formula {
     Large,
     /// a is not NULL and even.
     Even,
-    /// How t begins, in small letters: what an operator class that does not tell cases apart would compare.
+    /// The beginning of t in small letters: what a case-insensitive operator class would compare.
     Folded,
 }
 
@@ -196,7 +198,7 @@ pub(crate) fn column_types() -> Vec<ColumnType> {
     TYPES.map(ColumnType::new).to_vec()
 }
 
-/// The primary key.
+/// Returns the primary key.
 pub(crate) fn primary(file: RelFile) -> IndexDefinition {
     let key = vec![KeyColumn::column(ID, KeyOrder::ascending(TypeOid::INT4))];
     let options = small_pages();
@@ -212,7 +214,7 @@ fn small_pages() -> IndexOptions {
     IndexOptions { page_items_max: Some(6), ..IndexOptions::default() }
 }
 
-/// A unique index on u, at once or later, of all rows or some.
+/// Returns a unique index on u, at once or later, of all rows or some.
 pub(crate) fn unique(rng: &SeededRng, id: u64, file: RelFile) -> IndexDefinition {
     let key = vec![KeyColumn::column(U, KeyOrder::ascending(TypeOid::INT4))];
     let later = rng.chance(1, 2);
@@ -225,7 +227,7 @@ pub(crate) fn unique(rng: &SeededRng, id: u64, file: RelFile) -> IndexDefinition
     }
 }
 
-/// Any other index.
+/// Makes an index of any other kind.
 pub(crate) fn random(rng: &SeededRng, id: u64, file: RelFile) -> IndexDefinition {
     let mut key = vec![key_column(rng)];
     if rng.chance(1, 3) {

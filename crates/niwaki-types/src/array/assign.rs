@@ -1,4 +1,4 @@
-//! Arrays with other elements in some places, as assignments to subscripts make them.
+//! Assignments to array subscripts: copies of arrays with other elements in some places.
 
 use super::{
     ARRAY_DIMENSIONS_MAX, Array, Bounds, Dimension, check_dimensions, subscript_error,
@@ -8,11 +8,12 @@ use crate::Datum;
 use crate::error::Result;
 
 impl Array {
-    /// The array with `value` where the subscripts say. An array of one dimension grows to reach it, with NULLs between; an
-    /// empty one gets the subscripts as its bounds.
+    /// Returns the array with `value` where the subscripts say. An array of one dimension grows to
+    /// reach the subscript, with NULLs between. An empty array gets the subscripts as its bounds.
     ///
     /// # Errors
-    /// `2202E` for a wrong number of subscripts or one outside several dimensions, `54000` for too many elements.
+    /// `2202E` for a wrong number of subscripts or one outside several dimensions, `54000` for too
+    /// many elements.
     pub fn with_assigned(&self, subscripts: &[i32], value: Datum) -> Result<Self> {
         if subscripts.len() > ARRAY_DIMENSIONS_MAX {
             return Err(too_many_dimensions(subscripts.len()));
@@ -42,7 +43,7 @@ impl Array {
         Ok(self.with_values(values))
     }
 
-    /// The elements of a longer array of one dimension, of which the new ones are NULL.
+    /// Returns the elements of a longer array of one dimension, whose new elements are NULL.
     fn widened(&self, only: Dimension, first: i32, last: i32) -> Result<Vec<Datum>> {
         let count = |from: i32, to: i32| {
             usize::try_from(i64::from(to).saturating_sub(i64::from(from))).unwrap_or(0)
@@ -56,11 +57,12 @@ impl Array {
         Ok(values)
     }
 
-    /// The array with the first elements of `source` in the places between the bounds, row by row.
+    /// Returns the array with the first elements of `source` in the places between the bounds, row
+    /// by row.
     ///
     /// # Errors
-    /// `2202E` for bounds that are missing, reversed or outside several dimensions, and for a source of too few elements; `54000`
-    /// for too many.
+    /// `2202E` for bounds that are missing, reversed or outside several dimensions, and for a
+    /// source of too few elements. `54000` for too many elements.
     pub fn with_slice_assigned(&self, bounds: &[Bounds], source: &[Datum]) -> Result<Self> {
         if bounds.len() > ARRAY_DIMENSIONS_MAX {
             return Err(too_many_dimensions(bounds.len()));
@@ -108,7 +110,7 @@ impl Array {
         Ok(whole.with_values(values))
     }
 
-    /// What assigning to a slice of an empty array gives.
+    /// Returns the result of assigning to a slice of an empty array.
     fn from_slice(bounds: &[Bounds], source: &[Datum]) -> Result<Self> {
         let mut dimensions = Vec::with_capacity(bounds.len());
         for bounds in bounds {

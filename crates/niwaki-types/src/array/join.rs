@@ -1,4 +1,4 @@
-//! Making one array of several.
+//! Construction of one array from several.
 
 use super::{ARRAY_DIMENSIONS_MAX, Array, Dimension, subscript_error, too_many_dimensions};
 use crate::Datum;
@@ -6,7 +6,7 @@ use crate::error::{Result, TypeError};
 use crate::growing::{Charge, charge_elements, elements_bytes, value_bytes};
 
 impl Array {
-    /// One array behind the other; or one as the last or the first element of the other.
+    /// Appends one array to the other, or adds one as the last or the first element of the other.
     ///
     /// # Errors
     /// `2202E` when the dimensions do not fit, `54000` for too many elements.
@@ -54,7 +54,7 @@ impl Array {
         Self::new(&dimensions, self.iter().chain(other.iter()).cloned().collect())
     }
 
-    /// A value behind the last, or before the first, element of an array of one dimension.
+    /// Adds a value behind the last, or before the first, element of an array of one dimension.
     ///
     /// # Errors
     /// `22000` for an array of several dimensions, `54000` for too many elements.
@@ -67,7 +67,7 @@ impl Array {
                 return Err(TypeError::new("22000", message));
             }
         };
-        // An index beyond the last integer is what PostgreSQL finds out of range.
+        // PostgreSQL calls an index beyond the last integer out of range.
         if !first && self.dimensions().first().is_some_and(|d| d.upper() == i32::MAX) {
             return Err(TypeError::out_of_range("integer"));
         }
@@ -85,10 +85,11 @@ impl Array {
         Self::new(&[Dimension { length, lower }], values)
     }
 
-    /// An array of arrays, as `ARRAY[…]` makes it: NULL and empty ones give an empty one, if there are no others.
+    /// Makes an array of arrays, as `ARRAY[…]` does. If all are NULL or empty, the result is empty.
     ///
     /// # Errors
-    /// `2202E` when they are not all alike, `54000` for too many dimensions or elements.
+    /// `2202E` when the arrays differ in their dimensions, `54000` for too many dimensions or
+    /// elements.
     pub fn of_arrays(arrays: &[Datum]) -> Result<Self> {
         let unlike = || {
             subscript_error(
@@ -123,11 +124,12 @@ impl Array {
         Self::nested(arrays.len(), inner, values)
     }
 
-    /// The array that aggregates of arrays give: as [`Array::of_arrays`], of arrays that are alike and not empty.
+    /// Makes the array that aggregates of arrays give: as [`Array::of_arrays`], but every array
+    /// must be non-empty and have the same dimensions.
     ///
     /// # Errors
-    /// `22004` for NULL, `2202E` for empty arrays and those that are not all alike, `54000` for too many dimensions or
-    /// elements.
+    /// `22004` for NULL, `2202E` for empty arrays and for arrays that differ in their dimensions.
+    /// `54000` for too many dimensions or elements.
     pub fn accumulated(arrays: &[Datum]) -> Result<Self> {
         let mut inner: Option<&Self> = None;
         let mut values = Vec::new();

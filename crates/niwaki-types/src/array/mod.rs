@@ -1,4 +1,4 @@
-//! The value of an array: its elements, and how they lie in up to six dimensions.
+//! The value of an array: its elements and their place in up to six dimensions.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod assign;
@@ -24,26 +24,27 @@ pub const ARRAY_ELEMENTS_MAX: usize = 134_217_727;
 /// One dimension of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dimension {
-    /// How many subscripts it has; at least one, but for vectors.
+    /// Number of subscripts; at least one, except in vectors.
     pub length: u32,
     /// The first subscript.
     pub lower: i32,
 }
 
 impl Dimension {
-    /// A dimension that begins at 1.
+    /// Returns a dimension that begins at 1.
     pub const fn new(length: u32) -> Self {
         Self { length, lower: 1 }
     }
 
-    /// The last subscript.
+    /// Returns the last subscript.
     pub fn upper(self) -> i32 {
         // `Array::new` holds the sum to the type's range.
         let upper = i64::from(self.lower).saturating_add(i64::from(self.length));
         i32::try_from(upper.saturating_sub(1)).unwrap_or(i32::MAX)
     }
 
-    /// Where a subscript is, from 0; `None` where there is none.
+    /// Returns the place of a subscript, counted from 0; `None` for a subscript outside the
+    /// dimension.
     pub fn place(self, subscript: i32) -> Option<usize> {
         let place = i64::from(subscript).checked_sub(i64::from(self.lower))?;
         let place = u32::try_from(place).ok().filter(|place| *place < self.length)?;
@@ -51,8 +52,8 @@ impl Dimension {
     }
 }
 
-/// The elements of an array in row-major order (the last subscript moves fastest), and its dimensions. Without
-/// elements there are no dimensions, but for [`Datum::vector`].
+/// The elements of an array in row-major order (the last subscript moves fastest), and its
+/// dimensions. An array without elements has no dimensions, except for [`Datum::vector`].
 #[derive(Clone, Debug)]
 pub struct Array {
     count: u8,
@@ -63,20 +64,20 @@ pub struct Array {
 impl Deref for Array {
     type Target = [Datum];
 
-    /// All elements.
+    /// Returns all elements.
     fn deref(&self) -> &[Datum] {
         &self.values
     }
 }
 
 impl Datum {
-    /// An array of one dimension that begins at 1.
+    /// Returns an array of one dimension that begins at 1.
     pub fn array(element: TypeOid, values: impl IntoIterator<Item = Self>) -> Self {
         Self::Array(element, Arc::new(Array::list(values.into_iter().collect())))
     }
 
-    /// A value of `int2vector` or `oidvector`: an array of one dimension that begins at 0. As in PostgreSQL it has that dimension
-    /// without elements, too.
+    /// Makes a value of `int2vector` or `oidvector`: an array of one dimension that begins at 0. As
+    /// in PostgreSQL, the vector has that dimension without elements, too.
     pub fn vector(element: TypeOid, values: impl IntoIterator<Item = Self>) -> Self {
         let mut array = Array::list(values.into_iter().collect());
         array.dimensions[0].lower = 0;
@@ -86,7 +87,7 @@ impl Datum {
 }
 
 impl Array {
-    /// An array of one dimension that begins at 1, or an empty one.
+    /// Returns an array of one dimension that begins at 1, or an empty one.
     pub fn list(values: Vec<Datum>) -> Self {
         let length = u32::try_from(values.len()).unwrap_or(u32::MAX);
         let mut dimensions = [Dimension::default(); ARRAY_DIMENSIONS_MAX];
@@ -94,11 +95,11 @@ impl Array {
         Self { count: (!values.is_empty()).into(), dimensions, values: values.into() }
     }
 
-    /// An array of these dimensions; of no elements, if a dimension has none.
+    /// Makes an array of these dimensions. A dimension of length 0 makes an array without elements.
     ///
     /// # Errors
-    /// `54000` for too many dimensions or elements, or subscripts beyond an integer; `XX000` when there are not as many
-    /// elements as the dimensions say.
+    /// `54000` for too many dimensions or elements, or subscripts beyond an integer. `XX000` when
+    /// the number of elements is not the number that the dimensions give.
     pub fn new(dimensions: &[Dimension], values: Vec<Datum>) -> Result<Self> {
         let elements = check_dimensions(dimensions)?;
         if elements != values.len() {
@@ -118,7 +119,7 @@ impl Array {
         Ok(Self { count, dimensions: all, values: values.into() })
     }
 
-    /// [`Array::new`] of what was stored: a vector without elements stays one.
+    /// Makes [`Array::new`] from stored parts: a vector without elements stays one.
     pub(crate) fn stored(dimensions: &[Dimension], values: Vec<Datum>) -> Result<Self> {
         let mut array = Self::new(dimensions, values)?;
         if let [only @ Dimension { length: 0, lower: 0 }] = dimensions {
@@ -128,37 +129,37 @@ impl Array {
         Ok(array)
     }
 
-    /// The same dimensions with other elements, of which there are as many.
+    /// Returns the same dimensions with as many other elements.
     #[must_use]
     pub fn with_values(&self, values: Vec<Datum>) -> Self {
         debug_assert_eq!(values.len(), self.values.len(), "as many elements as before");
         Self { count: self.count, dimensions: self.dimensions, values: values.into() }
     }
 
-    /// The dimensions, the outermost first. None of an empty array.
+    /// Returns the dimensions, the outermost first. An empty array has none.
     pub fn dimensions(&self) -> &[Dimension] {
         self.dimensions.get(..usize::from(self.count)).unwrap_or_default()
     }
 
-    /// Dimension `number`, from 1.
+    /// Returns dimension `number`, counted from 1.
     pub fn dimension(&self, number: i32) -> Option<Dimension> {
         let index = usize::try_from(number).ok()?.checked_sub(1)?;
         self.dimensions().get(index).copied()
     }
 
-    /// The dimensions as they are shown: `[1:2][0:4]`.
+    /// Returns the dimensions as they are shown: `[1:2][0:4]`.
     pub fn dimensions_text(&self) -> String {
         let shown = |dimension: &Dimension| format!("[{}:{}]", dimension.lower, dimension.upper());
         self.dimensions().iter().map(shown).collect()
     }
 
-    /// Whether some element is NULL.
+    /// Decides whether some element is NULL.
     pub fn has_nulls(&self) -> bool {
         self.values.iter().any(Datum::is_null)
     }
 
-    /// The order of PostgreSQL's `array_ops`: by the elements, then by how many there are, by the number of
-    /// dimensions, their lengths, their lower bounds.
+    /// Compares in the order of PostgreSQL's `array_ops`: by the elements, then by their number.
+    /// Then follow the number of dimensions, their lengths, their lower bounds.
     pub(crate) fn compare(&self, element: TypeOid, other: &Self) -> Ordering {
         let lengths =
             |array: &Self| array.dimensions().iter().map(|d| d.length).collect::<Vec<_>>();
@@ -181,7 +182,7 @@ impl Array {
     }
 }
 
-/// How many elements an array of these dimensions has.
+/// Returns the number of elements of an array of these dimensions.
 ///
 /// # Errors
 /// `54000`, see [`Array::new`].
@@ -223,7 +224,7 @@ pub(crate) fn too_many_dimensions(count: usize) -> TypeError {
     TypeError::new("54000", message)
 }
 
-/// `2202E`: subscripts that do not fit their array.
+/// Returns the error `2202E`: subscripts that do not fit their array.
 #[cold]
 fn subscript_error(message: &str) -> TypeError {
     TypeError::new("2202E", message)

@@ -1,9 +1,9 @@
-//! Parts of an array by their subscripts.
+//! Elements and slices of an array by their subscripts.
 
 use super::{Array, Dimension};
 use crate::Datum;
 
-/// The bounds of a slice in one dimension; one that is left out is the array's.
+/// The bounds of a slice in one dimension. A bound that is left out is the array's bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// First subscript.
@@ -13,12 +13,12 @@ pub struct Bounds {
 }
 
 impl Array {
-    /// The element that a subscript for each dimension names.
+    /// Returns the element that a subscript for each dimension names.
     pub fn element(&self, subscripts: &[i32]) -> Option<&Datum> {
         self.values.get(self.offset(subscripts)?)
     }
 
-    /// Where the element is that a subscript for each dimension names.
+    /// Returns the place of the element that a subscript for each dimension names.
     pub(super) fn offset(&self, subscripts: &[i32]) -> Option<usize> {
         if subscripts.len() != self.dimensions().len() || subscripts.is_empty() {
             return None;
@@ -32,8 +32,8 @@ impl Array {
         Some(offset)
     }
 
-    /// The part between bounds; of dimensions without bounds, all. What is outside the array is left out, and the result
-    /// begins at 1.
+    /// Returns the part between bounds; a dimension without bounds is taken whole. Places outside
+    /// the array are left out, and the result begins at 1.
     #[must_use]
     pub fn slice(&self, bounds: &[Bounds]) -> Self {
         let empty = || Self::list(Vec::new());
@@ -62,7 +62,8 @@ impl Array {
         Self::new(&dimensions, values).unwrap_or_else(|_| empty())
     }
 
-    /// Calls `visit` with the place of each element whose place in each dimension is in the dimension's range.
+    /// Calls `visit` with the place of each element whose place in each dimension is in the
+    /// dimension's range.
     pub(super) fn for_each_place(
         &self,
         ranges: &[std::ops::Range<usize>],

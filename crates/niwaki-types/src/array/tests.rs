@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::test_values::value_of;
 
-/// Arrays of integers in up to three dimensions.
+/// Makes arrays of integers in up to three dimensions.
 fn arrays() -> impl Strategy<Value = Arc<Array>> {
     value_of(TypeOid::INT4_ARRAY).prop_map(|value| match value {
         Datum::Array(_, array) => array,
@@ -18,7 +18,7 @@ fn arrays() -> impl Strategy<Value = Arc<Array>> {
     })
 }
 
-/// All subscripts of an array, in the order of its elements.
+/// Returns all subscripts of an array, in the order of its elements.
 fn subscripts(dimensions: &[Dimension]) -> Vec<Vec<i32>> {
     let Some((first, rest)) = dimensions.split_first() else { return vec![Vec::new()] };
     let inner = subscripts(rest);
@@ -68,7 +68,7 @@ proptest! {
                 .collect(),
             false => Vec::new(),
         };
-        // Numbered elements tell which ones a slice took.
+        // Numbered elements show which ones a slice took.
         let numbers = (0..array.len()).map(|n| Datum::Int4(i32::try_from(n).expect("few")));
         let slice = array.with_values(numbers.collect()).slice(&given);
         let found: Vec<i32> = slice

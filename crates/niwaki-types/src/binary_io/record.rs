@@ -1,4 +1,5 @@
-//! Composite values in the binary format: the number of fields, then for each its type, its length and its value.
+//! Composite values in the binary format: the number of fields, then for each its type, its length
+//! and its value.
 
 use std::sync::Arc;
 
@@ -56,7 +57,7 @@ pub(super) fn read_record(oid: TypeOid, bytes: &[u8], types: &UserTypes) -> Resu
             Ok(length) => {
                 let field = reader.take_slice(length).map_err(|_| field_length())?;
                 read_binary(attribute.column, field, types).map_err(|error| {
-                    // What is left over is told of the field.
+                    // Leftover bytes are reported for the field.
                     if error.sqlstate == left_over().sqlstate
                         && error.message == left_over().message
                     {

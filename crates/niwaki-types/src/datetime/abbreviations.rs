@@ -1,17 +1,18 @@
-//! Abbreviations of time zones that PostgreSQL knows by default (its `timezone_abbreviations = 'Default'`): facts about zones.
+//! The time zone abbreviations of PostgreSQL's default (`timezone_abbreviations = 'Default'`):
+//! facts about zones.
 
-/// What an abbreviation means.
+/// The meaning of an abbreviation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Abbreviated {
     /// Seconds east of Greenwich, at any time.
     Always(i32),
-    /// What it meant last in a zone where its meaning has changed.
+    /// The last meaning in this zone, for an abbreviation whose meaning has changed.
     In(&'static str),
 }
 
 use Abbreviated::{Always, In};
 
-/// The meaning of an abbreviation, in any mix of upper and lower case.
+/// Returns the meaning of an abbreviation, in any mix of upper and lower case.
 pub(super) fn find(word: &str) -> Option<Abbreviated> {
     let word = word.to_ascii_lowercase();
     let at = ALL.binary_search_by_key(&word.as_str(), |(known, _)| known).ok()?;

@@ -1,4 +1,4 @@
-//! Day numbers, civil dates and the limits of both.
+//! Day numbers and civil dates, with the limits of both.
 
 use crate::error::{Result, TypeError};
 
@@ -47,7 +47,7 @@ pub struct Civil {
     pub day: u32,
 }
 
-/// The calendar date of a count of days from 2000-01-01.
+/// Returns the calendar date of a count of days from 2000-01-01.
 pub fn civil_from_days(days: i64) -> Civil {
     // Years are counted from March, so that the leap day is the last of its year.
     let shifted = days + EPOCH_FROM_MARCH_ZERO;
@@ -65,7 +65,7 @@ pub fn civil_from_days(days: i64) -> Civil {
     Civil { year, month: month as u32, day: day as u32 }
 }
 
-/// Days from 2000-01-01 to a date of the calendar; `day` may lie beyond its month.
+/// Returns the days from 2000-01-01 to a date of the calendar; `day` may lie beyond its month.
 pub fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
     let year = year - i64::from(month <= 2);
     let cycle = year.div_euclid(400);
@@ -89,7 +89,7 @@ pub(super) fn days_in_month(year: i64, month: u32) -> u32 {
     }
 }
 
-/// `days` if it is a date or infinite.
+/// Returns `days` if it is a date or infinite.
 ///
 /// # Errors
 /// `22008`
@@ -100,7 +100,7 @@ pub fn check_date(days: i64) -> Result<i32> {
     }
 }
 
-/// `micros` if it is a timestamp or infinite.
+/// Returns `micros` if it is a timestamp or infinite.
 ///
 /// # Errors
 /// `22008`
@@ -113,7 +113,7 @@ pub fn check_timestamp(micros: i64) -> Result<i64> {
     }
 }
 
-/// A finite timestamp from a calculation that may have left its range.
+/// Returns a finite timestamp from a calculation that may have left its range.
 pub(super) fn finite_timestamp(micros: i128) -> Result<i64> {
     match i64::try_from(micros) {
         Ok(micros) if (TIMESTAMP_MIN..TIMESTAMP_END).contains(&micros) => Ok(micros),
@@ -121,7 +121,7 @@ pub(super) fn finite_timestamp(micros: i128) -> Result<i64> {
     }
 }
 
-/// A finite date from a calculation that may have left its range.
+/// Returns a finite date from a calculation that may have left its range.
 pub(super) fn finite_date(days: i64) -> Result<i32> {
     match i32::try_from(days) {
         Ok(date) if (DATE_MIN..DATE_END).contains(&days) => Ok(date),
@@ -134,7 +134,7 @@ pub(super) fn timestamp_out_of_range() -> TypeError {
     TypeError::new("22008", "timestamp out of range")
 }
 
-/// Whether a moment is `infinity` or `-infinity`.
+/// Decides whether a moment is `infinity` or `-infinity`.
 pub fn is_infinite(micros: i64) -> bool {
     micros == TIMESTAMP_INFINITY || micros == TIMESTAMP_NEGATIVE_INFINITY
 }
@@ -163,7 +163,7 @@ pub(super) fn round_micros(micros: i64, digits: u32) -> i64 {
     if rest.abs() * 2 >= unit && unit > 1 { cut.saturating_add(unit * rest.signum()) } else { cut }
 }
 
-/// Day and microsecond of that day.
+/// Splits a moment into a day and the microsecond of that day.
 #[inline]
 pub(super) fn split(micros: i64) -> (i64, i64) {
     (micros.div_euclid(MICROS_PER_DAY), micros.rem_euclid(MICROS_PER_DAY))

@@ -8,7 +8,8 @@ use super::calendar::{
 use super::interval::out_of_range as interval_out_of_range;
 use crate::error::{Result, TypeError};
 
-/// The local time of these parts; a negative year is before Christ, and a second may have a fraction.
+/// Returns the local time of these parts; a negative year is before Christ, and a second may have a
+/// fraction.
 ///
 /// # Errors
 /// `22008` when there is no such date or time of day.
@@ -30,7 +31,7 @@ pub fn make_timestamp(
     if year == 0 || day_number == 0 || day_number > days_in_month(astronomical, month_number) {
         return Err(no_date());
     }
-    // Julian days are counted for some months more than there are dates.
+    // Julian days cover some months more than dates do.
     let counted = (-4713, 11)..(5_874_898, 6);
     if !counted.contains(&(astronomical, month_number)) {
         return Err(error(format!("date out of range: {year}-{month:02}-{day:02}")));
@@ -49,7 +50,7 @@ pub fn make_timestamp(
     })
 }
 
-/// Microseconds since midnight; 24:00:00 and a second of 60 are allowed.
+/// Returns the microseconds since midnight; 24:00:00 and a second of 60 are allowed.
 fn time_of_day(hour: i32, minute: i32, second: f64) -> Option<i64> {
     if !(0..=24).contains(&hour) || !(0..60).contains(&minute) || !(0.0..=60.0).contains(&second) {
         return None;
@@ -59,14 +60,14 @@ fn time_of_day(hour: i32, minute: i32, second: f64) -> Option<i64> {
     (micros <= 60 * MICROS_PER_SECOND && time <= MICROS_PER_DAY).then_some(time)
 }
 
-/// A number of seconds in a message: six significant digits, two characters at least.
+/// Returns a number of seconds for a message: six significant digits, two characters at least.
 fn shown(second: f64) -> String {
     let mut text = Vec::new();
     crate::write_float8(second, 6 - 15, &mut text);
     format!("{:0>2}", String::from_utf8_lossy(&text))
 }
 
-/// The interval of these parts.
+/// Returns the interval of these parts.
 ///
 /// # Errors
 /// `22008` when a part does not fit, or the seconds are no number.
@@ -96,11 +97,12 @@ pub fn make_interval(
     sum().ok_or_else(interval_out_of_range)
 }
 
-/// The start of the stride, counted from `origin`, that the moment lies in. An infinite moment stays.
+/// Returns the start of the stride, counted from `origin`, that the moment lies in. An infinite
+/// moment stays.
 ///
 /// # Errors
-/// `22008` for an infinite origin, a stride that is not above zero, or a result out of range; `0A000` for a
-/// stride with months.
+/// `22008` for an infinite origin, a stride that is not above zero, or a result out of range.
+/// `0A000` for a stride with months.
 pub fn date_bin(stride: &Interval, moment: i64, origin: i64) -> Result<i64> {
     if is_infinite(moment) {
         return Ok(moment);

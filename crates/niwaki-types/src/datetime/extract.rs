@@ -1,5 +1,5 @@
-//! Fields of dates, times, timestamps and intervals (`extract`, `date_part`), and cutting them to a field
-//! (`date_trunc`).
+//! Fields of dates, times, timestamps and intervals: `extract`, `date_part`, and cutting to a field
+//! with `date_trunc`.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ fn field(name: &str) -> Option<Field> {
     })
 }
 
-/// A field that something can be cut to, or that PostgreSQL at least knows as a unit.
+/// Returns a field that a moment can be cut to, or that PostgreSQL at least knows as a unit.
 fn unit(name: &str) -> Option<Field> {
     field(name).filter(|field| {
         !matches!(
@@ -115,8 +115,8 @@ fn not_supported(name: &str, kind: TypeOid) -> TypeError {
     )
 }
 
-/// A field of a date, time, timestamp or interval as `numeric`; NULL for NULL and for a field that an
-/// infinite moment does not have.
+/// Returns a field of a date, time, timestamp or interval as `numeric`. NULL gives NULL, and so
+/// does a field that an infinite moment does not have.
 ///
 /// # Errors
 /// `22023` for an unknown field, `0A000` for one that the type does not have.
@@ -136,7 +136,7 @@ pub fn extract(name: &str, value: &Datum, settings: &TextSettings) -> Result<Dat
     Ok(found.map_or(Datum::Null, |value| Datum::Numeric(Arc::new(value))))
 }
 
-/// [`extract`] as `float8`: the SQL function `date_part`.
+/// Does [`extract`] as `float8`: the SQL function `date_part`.
 ///
 /// # Errors
 /// As [`extract`].
@@ -207,7 +207,7 @@ fn extract_moment(
     }))
 }
 
-/// What an infinite moment has: fields that only grow are infinite, the others unknown.
+/// Returns a field of an infinite moment: fields that only grow are infinite, the others unknown.
 fn infinite_field(field: Field, positive: bool) -> Option<Numeric> {
     let grows = matches!(
         field,
@@ -247,10 +247,10 @@ fn extract_date(name: &str, days: i32) -> Result<Option<Numeric>> {
     }))
 }
 
-/// The fields that depend on the day alone.
+/// Returns a field that depends on the day alone.
 fn day_field(field: Field, days: i64) -> i64 {
     let Civil { year, month, day } = civil_from_days(days);
-    // There is no year 0 to be shown: 1 BC is -1.
+    // No year 0 is shown: 1 BC is -1.
     let shown = if year > 0 { year } else { year - 1 };
     match field {
         Field::Day => day.into(),
@@ -287,24 +287,24 @@ fn day_field(field: Field, days: i64) -> i64 {
     }
 }
 
-/// 0 for Sunday to 6; 2000-01-01 was a Saturday.
+/// Returns the day of the week, from 0 for Sunday to 6; 2000-01-01 was a Saturday.
 fn weekday(days: i64) -> i64 {
     (days + 6).rem_euclid(7)
 }
 
-/// Monday of the week that `days` lies in.
+/// Returns Monday of the week that `days` lies in.
 fn monday(days: i64) -> i64 {
     days - (days + 5).rem_euclid(7)
 }
 
-/// ISO year and week: the week belongs to the year that its Thursday lies in.
+/// Returns the ISO year and week: the week belongs to the year that its Thursday lies in.
 fn iso_week(days: i64) -> (i64, i64) {
     let thursday = monday(days) + 3;
     let year = civil_from_days(thursday).year;
     (year, (thursday - days_from_civil(year, 1, 1)) / 7 + 1)
 }
 
-/// The fields of a time of day that may have a fraction, added up in binary as PostgreSQL does it.
+/// Returns a field of a time of day that may have a fraction, added up in binary as in PostgreSQL.
 fn time_part(name: &str, value: &Datum) -> Option<f64> {
     let (time, west) = match value {
         Datum::Time(time) => (*time, 0),
@@ -320,7 +320,7 @@ fn time_part(name: &str, value: &Datum) -> Option<f64> {
     }
 }
 
-/// A time of day; of `zoned` if it has a zone.
+/// Extracts a field of a time of day; `zoned` is given if the time has a zone.
 fn extract_time(name: &str, time: i64, zoned: Option<&TimeTz>) -> Result<Numeric> {
     let kind = if zoned.is_some() { TypeOid::TIMETZ } else { TypeOid::TIME };
     let field = field(name).ok_or_else(|| not_recognized(name, kind))?;

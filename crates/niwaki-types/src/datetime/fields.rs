@@ -1,4 +1,5 @@
-//! Makes the fields of a moment out of tokens, by PostgreSQL's rules for what may mean what.
+//! The fields of a moment out of tokens, by PostgreSQL's rules for the possible meanings of each
+//! token.
 
 use super::abbreviations::{self, Abbreviated};
 use super::calendar::{
@@ -9,7 +10,7 @@ use super::tokens::{Token, is_weekday, month_number, tokenize};
 use super::zone::TimeZone;
 use crate::DateOrder;
 
-/// What a text says about a moment.
+/// The moment that a text describes.
 #[derive(Debug)]
 pub(super) enum Moment {
     Infinity,
@@ -46,7 +47,7 @@ pub(super) enum Zone {
 }
 
 impl Zone {
-    /// What an abbreviation means; `None` if it is none.
+    /// Returns the meaning of an abbreviation; `None` for another word.
     pub(super) fn of_abbreviation(word: &str) -> Option<Self> {
         match abbreviations::find(word)? {
             Abbreviated::Always(seconds) => Some(Self::Offset(seconds)),
@@ -60,13 +61,14 @@ impl Zone {
 pub(super) enum Fault {
     Syntax,
     FieldRange,
-    /// A month or day that no calendar has: it may be the other one, in another order of fields.
+    /// A month or day that no calendar has. In another order of fields, a month may be a day, or a
+    /// day a month.
     MonthOrDay,
     ZoneRange,
     UnknownZone(String),
 }
 
-/// Reads `text`; a leading year is expected as `order` says where the text leaves it open.
+/// Reads `text`. Where the text leaves open whether the year leads, `order` decides.
 pub(super) fn read_moment(text: &str, order: DateOrder) -> Result<Moment, Fault> {
     if let Some(fields) = read_iso(text.as_bytes()) {
         return Ok(Moment::Fields(fields));
@@ -79,8 +81,9 @@ pub(super) fn read_moment(text: &str, order: DateOrder) -> Result<Moment, Fault>
     reader.finish()
 }
 
-/// The shape nearly all input has: `YYYY-MM-DD`, then perhaps a time with seconds, a fraction of up
-/// to six digits, and `Z` or an offset in hours or hours and minutes. `None` for all other text.
+/// Reads the shape of nearly all input: `YYYY-MM-DD`, then perhaps a time. The time has seconds, a
+/// fraction of up to six digits, and `Z` or an offset in hours or hours and minutes. Returns `None`
+/// for all other text.
 fn read_iso(text: &[u8]) -> Option<Fields> {
     let two = |at: usize| -> Option<u32> {
         let (tens, ones) = (text.get(at)?.wrapping_sub(b'0'), text.get(at + 1)?.wrapping_sub(b'0'));
@@ -146,7 +149,7 @@ fn read_iso(text: &[u8]) -> Option<Fields> {
     Some(Fields { day, time, zone: Some(Zone::Offset(zone)) })
 }
 
-/// What was read so far.
+/// The fields that were read so far.
 #[derive(Default)]
 pub(super) struct Reader {
     order: DateOrder,
@@ -173,7 +176,7 @@ impl Reader {
         Self { order, ..Self::default() }
     }
 
-    /// Whether what was read names a day.
+    /// Decides whether the fields read so far name a day.
     pub(super) fn has_date(&self) -> bool {
         self.day_number.is_some()
             || (self.year.is_some()
@@ -239,7 +242,7 @@ impl Reader {
                 self.julian_next = true;
                 Ok(())
             }
-            // After a zone that was given in standard time.
+            // `dst` may follow a zone that was given in standard time.
             "dst" => match &mut self.zone {
                 Some(Zone::Offset(seconds)) => {
                     *seconds += 3600;
@@ -259,7 +262,7 @@ impl Reader {
         }
     }
 
-    /// A number of days, whose fraction is the time of day.
+    /// Takes a number of days, whose fraction is the time of day.
     fn take_julian(&mut self, text: &str) -> Result<(), Fault> {
         self.julian_next = false;
         let (number, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -281,10 +284,10 @@ impl Reader {
         set_once(&mut self.month, month)
     }
 
-    /// Fields between delimiters.
+    /// Takes the fields between delimiters.
     pub(super) fn take_date(&mut self, text: &str) -> Result<(), Fault> {
         let fields = || text.split(['-', '/', '.']);
-        // A month by name settles what the numbers may be, so it goes first.
+        // A month by name decides what the numbers may be, so the name goes first.
         for field in fields().filter(|field| field.starts_with(|c: char| c.is_alphabetic())) {
             self.set_text_month(month_number(field).ok_or(Fault::Syntax)?)?;
         }
@@ -295,7 +298,7 @@ impl Reader {
         if self.has_date() && !self.weekday { Ok(()) } else { Err(Fault::Syntax) }
     }
 
-    /// A packed time and its offset, which look like a date: `040506-08`.
+    /// Takes a packed time and its offset, which look like a date: `040506-08`.
     fn take_packed_time(&mut self, text: &str) -> Result<(), Fault> {
         let minus = text.find('-').ok_or(Fault::Syntax)?;
         let (digits, zone) = text.split_at(minus);
@@ -306,7 +309,7 @@ impl Reader {
         set_once(&mut self.time, packed_clock(digits, None)?)
     }
 
-    /// One number that is a year, a month or a day.
+    /// Takes one number that is a year, a month or a day.
     fn take_field(&mut self, digits: &str) -> Result<(), Fault> {
         if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(Fault::Syntax);
@@ -331,7 +334,7 @@ impl Reader {
             }
             (false, true, false) => self.day = Some(value),
             (true, true, false) if self.text_month && long && self.short_year => {
-                // What was taken for a short year was the day.
+                // The number taken for a short year was the day.
                 self.day = self.year.and_then(|year| u32::try_from(year).ok());
                 self.set_year(digits, value);
             }
@@ -347,7 +350,7 @@ impl Reader {
         self.short_year = digits.len() <= 2;
     }
 
-    /// A number without delimiters: a part of a date, a whole date, or a time.
+    /// Takes a number without delimiters: a part of a date, a whole date, or a time.
     fn take_number(&mut self, text: &str, time_marker: bool) -> Result<(), Fault> {
         let (digits, fraction) = match text.split_once('.') {
             Some((digits, fraction)) => (digits, Some(fraction)),
@@ -358,13 +361,14 @@ impl Reader {
         }
         let any_field = self.year.is_some() || self.month.is_some() || self.day.is_some();
         match fraction {
-            // `1999.008`: a year and the day of it.
+            // `1999.008`: a year and the day of that year.
             Some(fraction) if digits.len() == 4 && fraction.len() == 3 => {
                 self.take_field(digits)?;
                 self.take_field(fraction)
             }
             Some(_) => Err(Fault::Syntax),
-            // Beside other fields of a date, so long a number is a year only if the time of day was told before.
+            // Beside other fields of a date, a number this long is a year only if the time of day
+            // came before.
             None if digits.len() >= 6 && any_field && self.time.is_none() => Err(Fault::Syntax),
             None if digits.len() >= 6 && !any_field && !self.has_date() => {
                 let (rest, day) = digits.split_at(digits.len() - 2);
@@ -407,7 +411,8 @@ impl Reader {
         Ok(Moment::Fields(Fields { day, time, zone: self.zone }))
     }
 
-    /// The day, from 2000-01-01, if what was read names one of the calendar or by its number.
+    /// Returns the day, counted from 2000-01-01, if the text names one of the calendar or by its
+    /// number.
     pub(super) fn day(&self) -> Result<i64, Fault> {
         match self.day_number {
             Some(Day::Number(day)) => Ok(day),
@@ -445,7 +450,7 @@ impl Reader {
     }
 }
 
-/// Sets what must not be said twice.
+/// Sets a field that the text must not give twice.
 pub(super) fn set_once<T>(place: &mut Option<T>, value: T) -> Result<(), Fault> {
     if place.is_some() {
         return Err(Fault::Syntax);
@@ -454,8 +459,8 @@ pub(super) fn set_once<T>(place: &mut Option<T>, value: T) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Microseconds since midnight of `HH:MM`, `HH:MM:SS` with an optional fraction, or `MM:SS` with one.
-/// What is empty behind a colon is 0.
+/// Returns the microseconds since midnight of `HH:MM`, `HH:MM:SS` with an optional fraction, or
+/// `MM:SS` with one. An empty part behind a colon is 0.
 pub(super) fn clock(text: &str) -> Result<i64, Fault> {
     let (whole, fraction) = match text.split_once('.') {
         Some((whole, fraction)) => (whole, Some(fraction)),
@@ -484,7 +489,7 @@ pub(super) fn clock(text: &str) -> Result<i64, Fault> {
     }
 }
 
-/// Microseconds since midnight of `HHMMSS` or `HHMM`.
+/// Returns the microseconds since midnight of `HHMMSS` or `HHMM`.
 pub(super) fn packed_clock(digits: &str, fraction: Option<&str>) -> Result<i64, Fault> {
     let number = |range: std::ops::Range<usize>| -> Result<i64, Fault> {
         digits.get(range).and_then(|text| text.parse().ok()).ok_or(Fault::Syntax)
@@ -508,7 +513,7 @@ fn time_of_day(hour: i64, minute: i64, second: i64, fraction: Option<&str>) -> R
     Ok(hour * MICROS_PER_HOUR + minute * MICROS_PER_MINUTE + second * MICROS_PER_SECOND + micros)
 }
 
-/// A fraction of a second, rounded to microseconds.
+/// Returns a fraction of a second, rounded to microseconds.
 pub(super) fn fraction_micros(digits: &str) -> Option<i64> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -517,7 +522,8 @@ pub(super) fn fraction_micros(digits: &str) -> Option<i64> {
     Some((fraction * 1e6).round_ties_even() as i64)
 }
 
-/// Seconds east of Greenwich of `±H`, `±HH`, `±HHMM`, `±HH:MM`, `±HH:MM:SS`. What is empty is 0.
+/// Returns the seconds east of Greenwich of `±H`, `±HH`, `±HHMM`, `±HH:MM`, `±HH:MM:SS`. An empty
+/// part is 0.
 pub(super) fn offset(text: &str) -> Result<i32, Fault> {
     let (sign, mut rest) = text.split_at(1);
     let number = |rest: &mut &str| -> Result<i32, Fault> {

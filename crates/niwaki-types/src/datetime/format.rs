@@ -1,5 +1,6 @@
-//! Dates, timestamps and intervals as text: `DateStyle` ISO and `IntervalStyle` postgres here, the
-//! other styles in `styles`.
+//! Dates, timestamps and intervals as text in `DateStyle` ISO and `IntervalStyle` postgres.
+//!
+//! The other styles are in `styles`.
 
 use super::calendar::{
     Civil, DATE_INFINITY, DATE_NEGATIVE_INFINITY, MICROS_PER_HOUR, MICROS_PER_MINUTE,
@@ -77,7 +78,7 @@ fn write_civil(civil: Civil, out: &mut Vec<u8>) {
     write_two(civil.day.into(), out);
 }
 
-/// Appends the year as people count it, with four digits at least.
+/// Appends the year in the usual count, with four digits at least.
 pub(super) fn write_year(civil: Civil, out: &mut Vec<u8>) {
     let year = if civil.year > 0 { civil.year } else { 1 - civil.year };
     let mut buffer = itoa::Buffer::new();

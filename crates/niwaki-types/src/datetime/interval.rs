@@ -30,31 +30,33 @@ pub(super) mod range {
     pub(crate) const SECOND: i32 = 1 << 12;
     pub(crate) const FULL: i32 = 0x7fff;
 
-    /// The range of a typmod; -1 has the full one.
+    /// Returns the range of a typmod; -1 has the full one.
     pub(crate) fn of(typmod: i32) -> i32 {
         if typmod < 0 { FULL } else { typmod >> 16 & FULL }
     }
 }
 
 impl Interval {
-    /// An interval of its three parts.
+    /// Makes an interval of its three parts.
     pub const fn new(months: i32, days: i32, micros: i64) -> Self {
         Self { months, days, micros }
     }
 
-    /// What intervals are compared by: microseconds, with 30 days a month and 24 hours a day.
+    /// Returns the number that intervals are compared by: microseconds, with 30 days a month and 24
+    /// hours a day.
     #[inline]
     pub fn comparable(&self) -> i128 {
         let days = i128::from(self.months) * 30 + i128::from(self.days);
         days * i128::from(MICROS_PER_DAY) + i128::from(self.micros)
     }
 
-    /// Whether the parts are the same, which is more than being equal: `1 day` equals `24:00`.
+    /// Decides whether the parts are the same, which is more than being equal: `1 day` equals
+    /// `24:00`.
     pub fn same_image(&self, other: &Self) -> bool {
         (self.months, self.days, self.micros) == (other.months, other.days, other.micros)
     }
 
-    /// Sum, part by part.
+    /// Returns the sum, part by part.
     ///
     /// # Errors
     /// `22008`
@@ -69,7 +71,7 @@ impl Interval {
         sum().ok_or_else(out_of_range)
     }
 
-    /// Difference, part by part.
+    /// Returns the difference, part by part.
     ///
     /// # Errors
     /// `22008`
@@ -84,7 +86,7 @@ impl Interval {
         difference().ok_or_else(out_of_range)
     }
 
-    /// Every part negated.
+    /// Returns the interval with every part negated.
     ///
     /// # Errors
     /// `22008`
@@ -92,7 +94,7 @@ impl Interval {
         Self::default().checked_sub(self)
     }
 
-    /// Product with a number: fractions of months become days, of days microseconds.
+    /// Returns the product with a number: fractions of months become days, of days microseconds.
     ///
     /// # Errors
     /// `22008` when a part does not fit, or the factor is not a number.
@@ -100,7 +102,7 @@ impl Interval {
         self.scale(|part| part * factor)
     }
 
-    /// Quotient by a number, as [`Interval::multiply`].
+    /// Returns the quotient by a number, as [`Interval::multiply`].
     ///
     /// # Errors
     /// `22012` by zero, `22008` when a part does not fit.
@@ -114,8 +116,9 @@ impl Interval {
     fn scale(&self, operate: impl Fn(f64) -> f64) -> Result<Self> {
         let months = whole_i32(operate(self.months.into()))?;
         let days = whole_i32(operate(self.days.into()))?;
-        // Fractions of a month are days of a thirtieth; what is left of days is time. Rounding to
-        // microseconds in between keeps binary fractions from growing into whole units.
+        // Fractions of a month become days, a thirtieth of a month each; the remaining fraction of
+        // a day becomes time. Rounding to microseconds in between keeps binary fractions from
+        // growing into whole units.
         let month_rest = operate(self.months.into()) - f64::from(months);
         let month_days = round_to_micros(month_rest * 30.0);
         let day_rest =
@@ -201,7 +204,7 @@ impl Interval {
         Ok(Self { months, days, micros })
     }
 
-    /// Cuts the value to the fields, and rounds it to the precision, that a typmod names.
+    /// Cuts the value to the fields of a typmod, and rounds it to the typmod's precision.
     ///
     /// # Errors
     /// `22008`
@@ -230,7 +233,7 @@ impl Interval {
         Ok(value)
     }
 
-    /// Hours, minutes and microseconds of the minute of the time part, with its sign.
+    /// Returns hours, minutes and microseconds of the minute of the time part, with its sign.
     pub(super) fn clock(&self) -> (i64, i64, i64) {
         (
             self.micros / MICROS_PER_HOUR,
@@ -269,7 +272,7 @@ impl PartialOrd for Interval {
 }
 
 impl PartialEq for Interval {
-    /// SQL equality.
+    /// Compares by SQL equality.
     fn eq(&self, other: &Self) -> bool {
         self.comparable() == other.comparable()
     }

@@ -10,16 +10,16 @@ use super::tokens::is_known;
 use crate::IntervalStyle;
 use crate::error::{Result, TypeError};
 
-/// Reads an interval. The field range of `typmod` says what a bare number counts (seconds without
-/// one); the value is not yet cut to it. In the style `sql_standard` a minus before the first part is
-/// meant for all, unless another part has a sign.
+/// Reads an interval. The field range of `typmod` gives the unit of a bare number (seconds without
+/// a range). The value is not yet cut to the range. In the style `sql_standard` a minus before the
+/// first part applies to all parts, unless another part has a sign.
 ///
 /// # Errors
 /// `22007` for bad syntax, `22015` when a field is out of range, `22008` when a part does not fit.
 pub fn parse_interval(text: &str, typmod: i32, style: IntervalStyle) -> Result<Interval> {
     let trimmed = text.trim_matches(crate::text_io::is_space);
     let fields = range::of(typmod);
-    // Around the ISO form no blanks may stand.
+    // No blanks may stand around the ISO form.
     let result = match text.strip_prefix('P') {
         Some(iso) => duration::read(iso),
         None => read(trimmed, fields, style == IntervalStyle::SqlStandard),
@@ -65,10 +65,10 @@ pub(super) enum Unit {
     Millennium,
 }
 
-/// Letters of a word that are looked at.
+/// Number of letters of a word that are looked at.
 const UNIT_LETTERS: usize = 10;
 
-/// The unit that a word means, in any case of its letters; those behind the tenth do not count.
+/// Returns the unit of a word, in any case of its letters; letters behind the tenth do not count.
 pub(super) fn unit(word: &str) -> Option<Unit> {
     let word = word.get(..UNIT_LETTERS).unwrap_or(word);
     Some(match word.to_ascii_lowercase().as_str() {
@@ -95,7 +95,7 @@ struct Sum {
     months: i128,
     days: i128,
     micros: i128,
-    /// Units seen: none may come twice.
+    /// Bits of the units seen: no unit may come twice.
     seen: u32,
 }
 
@@ -116,7 +116,7 @@ impl Sum {
         Ok(())
     }
 
-    /// Seconds with a fraction leave nothing for milliseconds and microseconds to say.
+    /// Notes seconds. Seconds with a fraction exclude milliseconds and microseconds.
     fn mark_seconds(&mut self) -> Result<(), Fault> {
         self.mark(Unit::Second)?;
         self.mark(Unit::Millisecond)?;
@@ -133,7 +133,7 @@ impl Sum {
         Ok(())
     }
 
-    /// Adds to what there is of the unit.
+    /// Adds to the earlier value of the unit.
     fn add_again(&mut self, number: Number, unit: Unit) {
         let Number { whole, fraction } = number;
         match unit {
@@ -184,7 +184,7 @@ impl Sum {
     }
 }
 
-/// The unit that a number at the end has when none is named.
+/// Returns the unit of a number at the end without a named unit.
 fn default_unit(fields: i32) -> Unit {
     use range::{DAY, FULL, HOUR, MINUTE, MONTH, YEAR};
     if fields == FULL {
@@ -247,7 +247,8 @@ fn read(text: &str, fields: i32, one_sign: bool) -> Result<Sum, Fault> {
             sum.mark(Unit::Hour)?;
             sum.mark(Unit::Minute)?;
             sum.mark_seconds()?;
-            // With a sign it might be a time zone, so what is no time of day is no field either.
+            // A signed number might be a time zone, so a number that is no time of day is no field
+            // either.
             let signed = item.starts_with(['+', '-']);
             let fault = |fault| if signed { Fault::Syntax } else { fault };
             let micros = clock(item, fields).map_err(fault)?;
@@ -274,7 +275,7 @@ fn read(text: &str, fields: i32, one_sign: bool) -> Result<Sum, Fault> {
             let after = rest.trim_start_matches(is_between);
             let (word, after_word) = split_while(after, |c| c.is_ascii_alphabetic());
             if word.is_empty() || word.eq_ignore_ascii_case("ago") {
-                // Days may stand bare before a time.
+                // A number of days may stand without a unit before a time.
                 let time_follows = after.contains(':') || are_hours(after, fields);
                 if word.eq_ignore_ascii_case("ago") {
                     return Err(Fault::Syntax);
@@ -304,25 +305,27 @@ fn read(text: &str, fields: i32, one_sign: bool) -> Result<Sum, Fault> {
     Ok(sum)
 }
 
-/// What may stand between parts, and means nothing: all punctuation that begins no number.
+/// Decides whether a character may stand between parts and means nothing: all punctuation that
+/// begins no number.
 fn is_between(c: char) -> bool {
     crate::text_io::is_space(c) || c.is_ascii_punctuation() && !matches!(c, '+' | '-' | '.')
 }
 
-/// Where something new begins in a number without a sign: hours have no fraction, so that is the colon behind one.
+/// Returns where a new part begins in a number without a sign. Hours have no fraction, so the colon
+/// behind a fraction begins a new part.
 fn colon_behind_fraction(item: &str) -> Option<usize> {
     let colon = item.find(':').filter(|colon| item.find('.').is_some_and(|point| point < *colon));
     colon.filter(|_| item.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Whether a word and what follows it are a date or a zone, and no unit.
+/// Decides whether a word and what follows it are a date or a zone, and no unit.
 fn runs_on(word: &str, rest: &str) -> bool {
     let always = rest.starts_with(['-', '/', '.']);
     let unless_known = rest.starts_with(|c: char| c == '+' || c.is_ascii_digit());
     always || unless_known && !is_known(word)
 }
 
-/// Whether a text starts with a number of hours.
+/// Decides whether a text starts with a number of hours.
 fn are_hours(text: &str, fields: i32) -> bool {
     let in_number = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.');
     let (number, after) = split_while(text, in_number);
@@ -332,10 +335,10 @@ fn are_hours(text: &str, fields: i32) -> bool {
     !number.is_empty() && unit == Some(Unit::Hour)
 }
 
-/// Whether the first part has a minus and no other part a sign.
+/// Decides whether the first part has a minus and no other part a sign.
 fn has_one_minus(text: &str) -> bool {
     let text = text.trim_start_matches(is_between);
-    // Inside of a part, as in `1-2`, something of a number stands before.
+    // Inside a part, as in `1-2`, a character of a number stands before.
     let starts_part = |before: &u8| !(before.is_ascii_digit() || matches!(before, b'.' | b':'));
     let later_sign = text
         .as_bytes()
@@ -348,7 +351,7 @@ fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
 }
 
-/// Whether the text starts with a minus sign, and the rest.
+/// Splits off the sign; true for a minus.
 fn sign(text: &str) -> (bool, &str) {
     match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -360,7 +363,8 @@ fn whole(digits: &str) -> Result<i128, Fault> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(Fault::Syntax);
     }
-    // Far beyond any part of an interval, yet far from the end of the sums. With a minus the last one fits, too.
+    // The limit is far beyond any part of an interval, yet far from the end of the sums. The last
+    // value fits only with a minus.
     let value = digits.parse::<u64>().ok().filter(|value| *value <= i64::MIN.unsigned_abs());
     value.map(i128::from).ok_or(Fault::FieldRange)
 }
@@ -386,7 +390,7 @@ fn number(text: &str) -> Result<Number, Fault> {
     })
 }
 
-/// `[sign] years - months`
+/// Reads `[sign] years - months`.
 fn year_month(text: &str) -> Result<i128, Fault> {
     let (negative, body) = sign(text);
     let (years, months) = body.split_once('-').ok_or(Fault::Syntax)?;
@@ -398,14 +402,14 @@ fn year_month(text: &str) -> Result<i128, Fault> {
     Ok(if negative { -total } else { total })
 }
 
-/// `[sign] H:M`, `H:M:S`, `M:S.fraction`; under `minute to second`, two parts are `M:S`.
+/// Reads `[sign] H:M`, `H:M:S`, `M:S.fraction`; under `minute to second`, two parts are `M:S`.
 fn clock(text: &str, fields: i32) -> Result<i128, Fault> {
     let (negative, body) = sign(text);
     let (body, fraction) = match body.split_once('.') {
         Some((body, fraction)) => (body, Some(fraction)),
         None => (body, None),
     };
-    // What is empty behind a colon is 0.
+    // An empty part behind a colon is 0.
     let part = |text: &str| if text.is_empty() { Ok(0) } else { whole(text) };
     let parts = body.split(':').map(part).collect::<Result<Vec<_>, _>>()?;
     let (hours, minutes, seconds) = match parts[..] {

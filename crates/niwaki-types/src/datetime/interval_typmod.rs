@@ -1,4 +1,5 @@
-//! Which fields an interval column has, and how exact its seconds are: `interval day to second(3)`.
+//! The typmod of an interval column, such as `interval day to second(3)`: its fields and the
+//! precision of its seconds.
 
 use super::interval::range;
 use crate::error::{Result, TypeError};
@@ -25,8 +26,8 @@ const RANGES: [(i32, &str); 13] = [
     (range::MINUTE | range::SECOND, "minute to second"),
 ];
 
-/// The typmod of an interval with these fields (a bit for each, or all) and so many digits after the
-/// second; more than six count as six.
+/// Returns the typmod of an interval with these fields (a bit for each, or all) and `precision`
+/// digits after the second. More than six digits count as six.
 ///
 /// # Errors
 /// `22023` for fields that SQL does not name, or a negative precision.
@@ -49,7 +50,8 @@ pub fn interval_typmod(fields: i32, precision: Option<i32>) -> Result<i32> {
     Ok(fields << 16 | precision)
 }
 
-/// What a typmod adds to the name of the type: ` year to month`, ` second(3)`, `(3)`, or nothing.
+/// Returns the part that a typmod adds to the type's name: ` year to month`, ` second(3)`, `(3)`,
+/// or nothing.
 pub fn interval_typmod_text(typmod: i32) -> String {
     if typmod < 0 {
         return String::new();

@@ -69,7 +69,7 @@ fn out_of_range(text: &str) -> TypeError {
     TypeError::new("22008", format!("timestamp out of range: \"{text}\""))
 }
 
-/// The day on which the transaction started, in the session's zone.
+/// Returns the day on which the transaction started, in the session's zone.
 fn local_today(context: &InputContext<'_>) -> Result<i64> {
     Ok(split(context.settings.zone.to_local(context.now)?).0)
 }
@@ -91,7 +91,7 @@ fn read(text: &str, type_name: &str, context: &InputContext<'_>) -> Result<Momen
         .map_err(|fault| fault_error(fault, text, type_name))
 }
 
-/// What PostgreSQL says of a fault in `text`.
+/// Returns PostgreSQL's error for a fault in `text`.
 #[cold]
 pub(super) fn fault_error(fault: Fault, text: &str, type_name: &str) -> TypeError {
     match fault {

@@ -10,7 +10,7 @@ use super::interval::out_of_range as interval_out_of_range;
 use super::{Interval, TimeZone};
 use crate::error::{Result, TypeError};
 
-/// A date so many days later; an infinite date stays.
+/// Returns the date `days` later; an infinite date stays.
 ///
 /// # Errors
 /// `22008`
@@ -24,7 +24,7 @@ pub fn add_days(date: i32, days: i64) -> Result<i32> {
     finite_date(sum)
 }
 
-/// Days from `b` to `a`.
+/// Returns the days from `b` to `a`.
 ///
 /// # Errors
 /// `22008` when one is infinite.
@@ -36,7 +36,7 @@ pub fn subtract_dates(a: i32, b: i32) -> Result<i32> {
     a.checked_sub(b).ok_or_else(|| TypeError::new("22008", "date out of range"))
 }
 
-/// Time from `b` to `a`, whole days apart.
+/// Returns the time from `b` to `a`, whole days apart.
 ///
 /// # Errors
 /// `22008` when one is infinite.
@@ -60,7 +60,7 @@ pub fn timestamp_plus_interval(micros: i64, interval: &Interval) -> Result<i64> 
     finite_timestamp(i128::from(moved) + i128::from(interval.micros))
 }
 
-/// As [`timestamp_plus_interval`]; months and days are added to the local time of `zone`, so that a
+/// Works as [`timestamp_plus_interval`], but adds months and days to the local time of `zone`. So a
 /// day may have 23 or 25 hours.
 ///
 /// # Errors
@@ -70,7 +70,7 @@ pub fn timestamptz_plus_interval(micros: i64, interval: &Interval, zone: &TimeZo
         return Ok(micros);
     }
     let mut moved = micros;
-    // One step after the other, as each lands on a moment that exists.
+    // The steps are done one after the other, as each lands on a moment that exists.
     if interval.months != 0 {
         let months = Interval::new(interval.months, 0, 0);
         moved = zone.to_utc(add_months_and_days(zone.to_local(moved)?, &months)?)?;
@@ -95,13 +95,14 @@ fn add_months_and_days(micros: i64, interval: &Interval) -> Result<i64> {
     finite_timestamp(i128::from(days) * i128::from(MICROS_PER_DAY) + i128::from(time))
 }
 
-/// Time from `b` to `a` in years, months and days as people count them: the SQL function `age`.
-/// Both are local times.
+/// Returns the time from `b` to `a` in years, months and days as people count them: the SQL
+/// function `age`. Both are local times.
 ///
 /// # Errors
 /// `22008` when one is infinite.
 pub fn age(a: i64, b: i64) -> Result<Interval> {
-    // As in PostgreSQL 15, which has no infinite intervals: `infinity` is the last moment that the bytes can tell.
+    // As in PostgreSQL 15, which has no infinite intervals, `infinity` is the last moment that the
+    // bytes can express.
     if a == TIMESTAMP_NEGATIVE_INFINITY || b == TIMESTAMP_NEGATIVE_INFINITY {
         return Err(timestamp_out_of_range());
     }
@@ -116,7 +117,7 @@ pub fn age(a: i64, b: i64) -> Result<Interval> {
         micros += MICROS_PER_DAY;
         days -= 1;
     }
-    // The day borrowed is as long as the month that the earlier moment lies in.
+    // The borrowed day is as long as in the month that the earlier moment lies in.
     while days < 0 {
         days += i64::from(days_in_month(from.year, from.month));
         months -= 1;
@@ -127,7 +128,7 @@ pub fn age(a: i64, b: i64) -> Result<Interval> {
     Ok(Interval::new(months, days, micros * sign))
 }
 
-/// The moment so many seconds after 1970-01-01 00:00:00 UTC: `to_timestamp`.
+/// Returns the moment `seconds` after 1970-01-01 00:00:00 UTC: `to_timestamp`.
 ///
 /// # Errors
 /// `22008` when it is out of range or not a number.
@@ -153,7 +154,7 @@ pub fn timestamp_from_unix(seconds: f64) -> Result<i64> {
     finite_timestamp(micros as i128).map_err(|_| out_of_range())
 }
 
-/// The date of a year (negative before Christ), month and day: `make_date`.
+/// Returns the date of a year (negative before Christ), month and day: `make_date`.
 ///
 /// # Errors
 /// `22008` when there is no such date.
@@ -175,7 +176,7 @@ pub fn make_date(year: i32, month: i32, day: i32) -> Result<i32> {
     })
 }
 
-/// Midnight at the start of a date.
+/// Returns midnight at the start of a date.
 ///
 /// # Errors
 /// `22008` when no timestamp is that late.
@@ -188,7 +189,7 @@ pub fn date_to_timestamp(date: i32) -> Result<i64> {
     }
 }
 
-/// Midnight at the start of a date in `zone`.
+/// Returns midnight at the start of a date in `zone`.
 ///
 /// # Errors
 /// `22008`
@@ -196,7 +197,7 @@ pub fn date_to_timestamptz(date: i32, zone: &TimeZone) -> Result<i64> {
     zone.to_utc(date_to_timestamp(date)?)
 }
 
-/// The date of a timestamp.
+/// Returns the date of a timestamp.
 ///
 /// # Errors
 /// `22008`
@@ -208,7 +209,7 @@ pub fn timestamp_to_date(micros: i64) -> Result<i32> {
     }
 }
 
-/// The date that a calendar in `zone` shows at a moment.
+/// Returns the date that a calendar in `zone` shows at a moment.
 ///
 /// # Errors
 /// `22008`
@@ -216,7 +217,7 @@ pub fn timestamptz_to_date(micros: i64, zone: &TimeZone) -> Result<i32> {
     timestamp_to_date(zone.to_local(micros)?)
 }
 
-/// The moment at which clocks in `zone` show `local`.
+/// Returns the moment at which clocks in `zone` show `local`.
 ///
 /// # Errors
 /// `22008`
@@ -224,7 +225,7 @@ pub fn timestamp_to_timestamptz(local: i64, zone: &TimeZone) -> Result<i64> {
     zone.to_utc(local)
 }
 
-/// What clocks in `zone` show at a moment.
+/// Returns the local time that clocks in `zone` show at a moment.
 ///
 /// # Errors
 /// `22008`
@@ -232,7 +233,7 @@ pub fn timestamptz_to_timestamp(micros: i64, zone: &TimeZone) -> Result<i64> {
     zone.to_local(micros)
 }
 
-/// Hour, minute, second and microsecond of a time of day.
+/// Returns hour, minute, second and microsecond of a time of day.
 pub(super) fn clock(time: i64) -> (i64, i64, i64, i64) {
     (
         time / MICROS_PER_HOUR,

@@ -1,5 +1,7 @@
-//! The styles of dates, timestamps and intervals that are not the default: `DateStyle` SQL, Postgres and
-//! German, `IntervalStyle` `postgres_verbose`, `sql_standard` and `iso_8601`.
+//! The non-default styles of dates, timestamps and intervals.
+//!
+//! They are `DateStyle` SQL, Postgres and German, and `IntervalStyle` `postgres_verbose`,
+//! `sql_standard` and `iso_8601`.
 
 use super::calendar::{MICROS_PER_SECOND, civil_from_days, split};
 use super::format::{write_era, write_fraction, write_time, write_two, write_year};
@@ -10,15 +12,16 @@ use crate::{DateOrder, DateStyle, TextSettings};
 const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
 /// Names of weekdays from Sunday.
 const WEEKDAYS: &[u8; 21] = b"SunMonTueWedThuFriSat";
-/// Longest name of a zone that is shown.
+/// Longest shown name of a zone, in bytes.
 const ZONE_BYTES_MAX: usize = 10;
 
-/// Three letters of a list of names.
+/// Returns three letters of a list of names.
 fn short_name(names: &'static [u8], number: usize) -> &'static [u8] {
     names.chunks_exact(3).nth(number).unwrap_or_default()
 }
 
-/// Day and month in the session's order, with `separator` between and behind, or as the style has them.
+/// Writes day and month in the session's order, with `separator` between and behind, or as the
+/// style has them.
 fn write_day_and_month(civil: Civil, settings: &TextSettings, separator: u8, out: &mut Vec<u8>) {
     let day_first =
         settings.date_style == DateStyle::German || settings.date_order == DateOrder::DayMonthYear;
@@ -86,7 +89,7 @@ pub(super) fn write_moment(
     write_era(civil, out);
 }
 
-/// A moment as `timeofday` shows it: `Sat Apr 12 04:05:06.789000 2003 CEST`.
+/// Returns a moment as `timeofday` shows it: `Sat Apr 12 04:05:06.789000 2003 CEST`.
 pub fn time_of_day_text(micros: i64, zone: &TimeZone) -> String {
     let offset = i64::from(zone.offset_at(micros)) * MICROS_PER_SECOND;
     let (days, time) = split(micros.saturating_add(offset));
@@ -108,7 +111,7 @@ pub fn time_of_day_text(micros: i64, zone: &TimeZone) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// An interval cut into the fields that people name; all of the time part have its sign.
+/// An interval cut into the fields that people name. All fields of the time part have its sign.
 struct Fields {
     years: i64,
     months: i64,
@@ -142,7 +145,7 @@ fn write_number(number: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Hours, `:`, minutes, `:`, seconds, all without a sign.
+/// Writes hours, `:`, minutes, `:`, seconds, all without a sign.
 fn write_clock(fields: &Fields, out: &mut Vec<u8>) {
     write_number(fields.hours.abs(), out);
     out.push(b':');
@@ -152,8 +155,8 @@ fn write_clock(fields: &Fields, out: &mut Vec<u8>) {
     write_fraction(fields.micros.unsigned_abs(), out);
 }
 
-/// `@ 1 year 2 mons 3 days 4 hours 5 mins 6.7 secs`, with `ago` when the first part is negative; then
-/// the other parts show their signs the other way round.
+/// Writes `@ 1 year 2 mons 3 days 4 hours 5 mins 6.7 secs`. If the first part is negative, writes
+/// `ago`, and the other parts show their signs the other way round.
 pub(super) fn write_verbose(interval: &Interval, out: &mut Vec<u8>) {
     let fields = Fields::of(interval);
     out.push(b'@');
@@ -198,8 +201,8 @@ pub(super) fn write_verbose(interval: &Interval, out: &mut Vec<u8>) {
     }
 }
 
-/// `1-2`, `3 4:05:06` or `4:05:06` with one sign; with parts of both kinds or of both signs
-/// `+1-2 -3 +4:05:06`.
+/// Writes `1-2`, `3 4:05:06` or `4:05:06` with one sign. With parts of both kinds or of both signs,
+/// writes `+1-2 -3 +4:05:06`.
 pub(super) fn write_sql_standard(interval: &Interval, out: &mut Vec<u8>) {
     let fields = Fields::of(interval);
     let negative = interval.months < 0 || interval.days < 0 || interval.micros < 0;
@@ -238,7 +241,7 @@ pub(super) fn write_sql_standard(interval: &Interval, out: &mut Vec<u8>) {
     write_clock(&fields, out);
 }
 
-/// `P1Y2M3DT4H5M6.7S`; every part has its own sign.
+/// Writes `P1Y2M3DT4H5M6.7S`; every part has its own sign.
 pub(super) fn write_iso_8601(interval: &Interval, out: &mut Vec<u8>) {
     let fields = Fields::of(interval);
     out.push(b'P');

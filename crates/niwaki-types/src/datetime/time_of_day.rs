@@ -9,38 +9,39 @@ use super::calendar::{
 use super::{Interval, TimeZone, date_to_timestamp};
 use crate::error::{Result, TypeError};
 
-/// Zones are less than so many seconds away from Greenwich where values come from outside.
+/// Limit of a zone's distance from Greenwich in values from outside, in seconds: less than this.
 const DISPLACEMENT_END: i32 = 16 * 3600;
 
-/// `timetz`: a time of day and how far from Greenwich it is meant.
+/// `timetz`: a time of day with its zone's distance from Greenwich.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimeTz {
     /// Microseconds since local midnight, 0 to 24 hours.
     pub time: i64,
-    /// Seconds west of Greenwich: PostgreSQL counts zones in this direction here.
+    /// Seconds west of Greenwich; PostgreSQL counts this way here.
     pub west: i32,
 }
 
 impl TimeTz {
-    /// Microseconds from midnight in Greenwich: what comes first in the order.
+    /// Returns the microseconds from midnight in Greenwich, the first key of the order.
     #[inline]
     pub fn moment(&self) -> i64 {
         self.time.wrapping_add(i64::from(self.west) * MICROS_PER_SECOND)
     }
 
-    /// The value in a zone that has this [`TimeTz::moment`]. Its time may be none of a day.
+    /// Returns the value in a zone that has this [`TimeTz::moment`]. Its time may be no time of
+    /// day.
     #[inline]
     pub fn from_moment(moment: i64, west: i32) -> Self {
         Self { time: moment.wrapping_sub(i64::from(west) * MICROS_PER_SECOND), west }
     }
 
-    /// The value with its time rounded as [`round_time`].
+    /// Returns the value with its time rounded as [`round_time`].
     #[must_use]
     pub fn round(self, typmod: i32) -> Self {
         Self { time: round_time(self.time, typmod), ..self }
     }
 
-    /// The same moment in a zone so many seconds west of Greenwich, on whatever day.
+    /// Returns the same moment in a zone `west` seconds west of Greenwich, on whatever day.
     #[must_use]
     pub fn in_zone(&self, west: i32) -> Self {
         let time = Self::from_moment(self.moment(), west).time;
@@ -49,7 +50,7 @@ impl TimeTz {
 }
 
 impl Ord for TimeTz {
-    /// Values of one moment are ordered by their zones, so that only the same value is equal.
+    /// Orders values of one moment by their zones, so that only the same value is equal.
     fn cmp(&self, other: &Self) -> Ordering {
         (self.moment(), self.west).cmp(&(other.moment(), other.west))
     }
@@ -65,7 +66,7 @@ fn is_time(micros: i64) -> bool {
     (0..=MICROS_PER_DAY).contains(&micros)
 }
 
-/// `micros` if it is a time of day.
+/// Returns `micros` if it is a time of day.
 ///
 /// # Errors
 /// `22008`
@@ -73,7 +74,7 @@ pub fn check_time(micros: i64) -> Result<i64> {
     if is_time(micros) { Ok(micros) } else { Err(TypeError::new("22008", "time out of range")) }
 }
 
-/// `micros` if it is a time of day, as everything that was stored is.
+/// Returns `micros` if it is a time of day, as everything that was stored is.
 ///
 /// # Errors
 /// `XX001`
@@ -85,7 +86,7 @@ pub(crate) fn stored_time(micros: i64) -> Result<i64> {
     }
 }
 
-/// `seconds` if a zone may be so far from Greenwich.
+/// Returns `seconds` if a zone may be so far from Greenwich.
 ///
 /// # Errors
 /// `22009`
@@ -97,8 +98,8 @@ pub fn check_displacement(seconds: i32) -> Result<i32> {
     }
 }
 
-/// Rounds a time of day half up to the digits of a second that `time(p)` allows; -1 changes nothing.
-/// What lies that close to midnight becomes 24:00:00.
+/// Rounds a time of day half up to the digits of a second that `time(p)` allows; -1 changes
+/// nothing. A time that close to midnight becomes 24:00:00.
 pub fn round_time(time: i64, typmod: i32) -> i64 {
     if (0..6).contains(&typmod) { round_micros(time, typmod.unsigned_abs()) } else { time }
 }
@@ -108,27 +109,27 @@ pub fn add_time(time: i64, micros: i64) -> i64 {
     (time % MICROS_PER_DAY + micros % MICROS_PER_DAY).rem_euclid(MICROS_PER_DAY)
 }
 
-/// Time from `b` to `a`.
+/// Returns the time from `b` to `a`.
 pub fn subtract_times(a: i64, b: i64) -> Interval {
     Interval::new(0, 0, a.saturating_sub(b))
 }
 
-/// The time part of an interval, around the clock. Days and months do not count.
+/// Returns the time part of an interval, around the clock. Days and months do not count.
 pub fn interval_to_time(interval: &Interval) -> i64 {
     interval.micros.rem_euclid(MICROS_PER_DAY)
 }
 
-/// So long after midnight.
+/// Returns the interval from midnight to the time.
 pub fn time_to_interval(time: i64) -> Interval {
     Interval::new(0, 0, time)
 }
 
-/// The time of day of a timestamp; an infinite one has none.
+/// Returns the time of day of a timestamp; an infinite one has none.
 pub fn timestamp_to_time(micros: i64) -> Option<i64> {
     (!is_infinite(micros)).then(|| split(micros).1)
 }
 
-/// What clocks in `zone` show at a moment; an infinite one has no time of day.
+/// Returns the time that clocks in `zone` show at a moment; an infinite moment has no time of day.
 ///
 /// # Errors
 /// `22008` when the local time is out of range.
@@ -136,7 +137,7 @@ pub fn timestamptz_to_time(micros: i64, zone: &TimeZone) -> Result<Option<i64>> 
     Ok(timestamp_to_time(zone.to_local(micros)?))
 }
 
-/// As [`timestamptz_to_time`], with the offset that is in force at the moment.
+/// Works as [`timestamptz_to_time`], with the offset that is in force at the moment.
 ///
 /// # Errors
 /// `22008` when the local time is out of range.
@@ -145,7 +146,7 @@ pub fn timestamptz_to_timetz(micros: i64, zone: &TimeZone) -> Result<Option<Time
     Ok(timestamptz_to_time(micros, zone)?.map(|time| TimeTz { time, west }))
 }
 
-/// The time of day as clocks in `zone` show it on the local day of the moment `now`.
+/// Returns the time of day as clocks in `zone` show it on the local day of the moment `now`.
 ///
 /// # Errors
 /// `22008` when the local time of `now` is out of range.
@@ -154,8 +155,8 @@ pub fn time_to_timetz(time: i64, zone: &TimeZone, now: i64) -> Result<TimeTz> {
     Ok(TimeTz { time, west: zone_west(today, time, zone) })
 }
 
-/// Seconds west of Greenwich of `zone` when its clocks show a time on a day (from 2000-01-01); 0
-/// where no timestamp is.
+/// Returns the seconds west of Greenwich of `zone` when its clocks show a time on a day (from
+/// 2000-01-01); 0 where no timestamp is.
 pub(super) fn zone_west(day: i64, time: i64, zone: &TimeZone) -> i32 {
     let local = i128::from(day) * i128::from(MICROS_PER_DAY) + i128::from(time);
     let offset = finite_timestamp(local).and_then(|local| Ok(zone.to_utc(local)? - local));
@@ -163,7 +164,7 @@ pub(super) fn zone_west(day: i64, time: i64, zone: &TimeZone) -> i32 {
     i32::try_from(west).unwrap_or(0)
 }
 
-/// A date and a time of day; an infinite date stays.
+/// Adds a time of day to a date; an infinite date stays.
 ///
 /// # Errors
 /// `22008`
@@ -175,7 +176,7 @@ pub fn date_plus_time(date: i32, time: i64) -> Result<i64> {
     finite_timestamp(i128::from(midnight) + i128::from(time))
 }
 
-/// The moment of a time of day in its zone on a date; an infinite date stays.
+/// Returns the moment of a time of day in its zone on a date; an infinite date stays.
 ///
 /// # Errors
 /// `22008`
@@ -188,7 +189,7 @@ pub fn date_plus_timetz(date: i32, time: &TimeTz) -> Result<i64> {
         .map_err(|_| TypeError::new("22008", "date out of range for timestamp"))
 }
 
-/// The time of day of an hour, a minute and a second with its fraction: `make_time`.
+/// Returns the time of day of an hour, a minute and a second with its fraction: `make_time`.
 ///
 /// # Errors
 /// `22008` when there is no such time.

@@ -1,6 +1,6 @@
 //! Text to a time of day, with and without time zone.
 //!
-//! PostgreSQL reads them by rules of their own: a bare number is a time, and a date is taken where it
+//! PostgreSQL reads times by special rules. A bare number is a time, and a date is taken where it
 //! is needed to know the offset of a zone.
 
 use super::TimeTz;
@@ -13,7 +13,7 @@ use super::zone::TimeZone;
 use crate::InputContext;
 use crate::error::Result;
 
-/// A time that no day has.
+/// Marks a time that no day has.
 const BEYOND: i64 = i64::MAX;
 
 /// Reads a time of day, in microseconds since midnight; a zone in the text is ignored.
@@ -48,7 +48,7 @@ fn read(text: &str, context: &InputContext<'_>) -> Result<TimeTz, Fault> {
     let mut summer_time = false;
     for (at, token) in tokens.iter().enumerate() {
         match token {
-            // Says something of a zone before it only.
+            // `dst` says something only of the zone before it.
             Token::Word(word) if word.eq_ignore_ascii_case("dst") && reader.zone.is_none() => {
                 if std::mem::replace(&mut summer_time, true) {
                     return Err(Fault::Syntax);
@@ -58,13 +58,14 @@ fn read(text: &str, context: &InputContext<'_>) -> Result<TimeTz, Fault> {
         }
     }
     if summer_time && !matches!(reader.zone, Some(Zone::Offset(_))) {
-        // A time that is none is told first.
+        // A time that no day has is reported first.
         return Err(if reader.time == Some(BEYOND) { Fault::FieldRange } else { Fault::Syntax });
     }
     finish(reader, today, &context.settings.zone)
 }
 
-/// Whether the text begins with a date: a time follows it, or all ends with what only zones look like.
+/// Decides whether the text begins with a date: a time follows, or the text ends with a token that
+/// only zones look like.
 fn begins_with_date(tokens: &[Token<'_>]) -> bool {
     matches!(tokens.get(1), Some(Token::Time(_))) || ends_with_zone(tokens)
 }
@@ -86,7 +87,7 @@ fn take(
         Token::Time(text) => set_once(
             &mut reader.time,
             time_or_beyond(clock(text), || {
-                // Wrong minutes and seconds are told at once.
+                // Wrong minutes and seconds are reported at once.
                 let minutes =
                     text.find(':').and_then(|colon| text.get(colon..)).unwrap_or_default();
                 clock(&format!("0{minutes}")).is_ok()
@@ -134,8 +135,8 @@ fn take(
     }
 }
 
-/// The time, or [`BEYOND`] where no day has it: whether the text has the form of a time is settled first,
-/// if `later` says so.
+/// Returns the time, or [`BEYOND`] where no day has it and `later` allows that. The form of the
+/// time is checked first then.
 fn time_or_beyond(time: Result<i64, Fault>, later: impl FnOnce() -> bool) -> Result<i64, Fault> {
     match time {
         Err(Fault::FieldRange) if later() => Ok(BEYOND),
@@ -157,12 +158,13 @@ fn take_word(
         "allballs" | "am" | "pm" | "ad" | "bc" | "at" | "on" | "dst" => {
             reader.take(Token::Word(word))
         }
-        // Stands before a time.
+        // `t` stands before a time.
         "t" => match rest.first() {
             Some(Token::Number(..) | Token::Time(_) | Token::Date(_)) => Ok(()),
             _ => Err(Fault::Syntax),
         },
-        // Says what the numbers behind it are. Such texts are not read, but times are no numbers.
+        // Such a word gives the meaning of the numbers behind it. Texts with it are not read, but
+        // times are no numbers.
         "y" | "m" | "d" | "h" | "mm" | "s" | "j" | "jd" | "julian" | "dow" | "doy" | "isodow"
         | "isoyear" => {
             let number = rest.iter().any(|token| matches!(token, Token::Number(..)));
@@ -195,7 +197,7 @@ fn finish(reader: Reader, today: i64, session: &TimeZone) -> Result<TimeTz, Faul
     }
     let west = match &reader.zone {
         Some(Zone::Offset(east)) => east.saturating_neg(),
-        // What an abbreviation means today, if no day is given.
+        // The meaning of an abbreviation today, if no day is given.
         Some(Zone::Named(zone)) if zone.is_abbreviation() => {
             zone_west(day.unwrap_or(today), time, zone)
         }

@@ -1,4 +1,4 @@
-//! Cuts the text of a date or timestamp into tokens.
+//! The tokens of a date or timestamp's text.
 
 /// A piece of the text of a date or timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,17 +13,18 @@ pub(super) enum Token<'a> {
     Time(&'a str),
     /// Letters.
     Word(&'a str),
-    /// A sign (whether it is a minus) and letters.
+    /// A sign (true for a minus) and letters.
     SignedWord(bool, &'a str),
     /// A sign, digits, perhaps colons.
     Offset(&'a str),
     /// The digits after a `J`, perhaps with a fraction.
     Julian(&'a str),
-    /// A name that only a time zone has: with a slash or digits, and then perhaps underscores.
+    /// A name in a form that only time zones have: with a slash or digits, and then perhaps
+    /// underscores.
     Zone(&'a str),
 }
 
-/// The tokens of `text`, or `None` when it has a character that none of them starts with.
+/// Returns the tokens of `text`, or `None` when it has a character that none of them starts with.
 pub(super) fn tokenize(text: &str) -> Option<Vec<Token<'_>>> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();
@@ -32,7 +33,7 @@ pub(super) fn tokenize(text: &str) -> Option<Vec<Token<'_>>> {
     while let Some(&first) = bytes.get(at) {
         let start = at;
         let next = bytes.get(at + 1).copied().unwrap_or(0);
-        // Punctuation that begins nothing only separates.
+        // Punctuation that begins no token only separates.
         let separates = first.is_ascii_punctuation() && !matches!(first, b'+' | b'-' | b'.');
         if first.is_ascii_whitespace() || separates || first == 0x0b {
             at += 1;
@@ -106,7 +107,7 @@ fn number<'a>(text: &'a str, at: &mut usize, time_marker: bool) -> Token<'a> {
                 .filter(|third| *third > second + 1);
             *at = third.unwrap_or(second);
             if third.is_some() && delimiter == b'-' && bytes.get(*at) == Some(&delimiter) {
-                // A fourth field makes it no date.
+                // A text with a fourth field is no date.
                 *at = run(bytes, *at, |byte| byte.is_ascii_digit() || byte == b'-');
             }
             if delimiter == b'.' && third.is_none() && !letters {
@@ -158,7 +159,7 @@ fn word<'a>(text: &'a str, at: &mut usize) -> Token<'a> {
     Token::Word(letters)
 }
 
-/// The number of a month by its full name or its usual abbreviation.
+/// Returns the number of a month by its full name or its usual abbreviation.
 pub(super) fn month_number(word: &str) -> Option<u32> {
     const MONTHS: [&str; 12] = [
         "january",
@@ -183,7 +184,8 @@ pub(super) fn month_number(word: &str) -> Option<u32> {
     u32::try_from(position + 1).ok()
 }
 
-/// Whether `word` says something besides zones, so that digits behind it are none of its.
+/// Decides whether `word` has a meaning besides zones, so that digits behind it do not belong to
+/// it.
 pub(super) fn is_known(word: &str) -> bool {
     const WORDS: [&str; 28] = [
         "ad",
@@ -219,7 +221,7 @@ pub(super) fn is_known(word: &str) -> bool {
     known || month_number(word).is_some() || is_weekday(word)
 }
 
-/// Whether `word` names a day of the week, which says nothing that the date does not.
+/// Decides whether `word` names a day of the week, which adds nothing to the date.
 pub(super) fn is_weekday(word: &str) -> bool {
     const DAYS: [&str; 18] = [
         "monday",

@@ -14,12 +14,13 @@ use crate::error::{Result, TypeError};
 
 /// Seconds from 1970-01-01 to 2000-01-01.
 const EPOCH_UNIX_SECONDS: i64 = 946_684_800;
-/// Zone rules are known to the year 9999. Later moments use those of the same place in an earlier
-/// cycle of 400 years, which has the same weekdays.
+/// Day after which zone rules are not looked up: they are known to the year 9999. Later moments use
+/// the rules of the same place in an earlier cycle of 400 years, which has the same weekdays.
 const RULES_END_DAYS: i64 = 2_921_575;
-/// From the second Sunday of March to the first one of November.
+/// Summer time of the United States: from the second Sunday of March to the first one of November.
 const USUAL_SUMMER_TIME: &str = ",M3.2.0,M11.1.0";
-/// So many changes of a zone from a moment on are looked at for an abbreviation: rules of summer time have no end.
+/// Most changes of a zone after a moment that a search for an abbreviation looks at. There must be
+/// a limit: rules of summer time have no end.
 const CHANGES_MAX: usize = 200;
 
 /// A time zone: the bundled rules of a named one, or a fixed offset. Cloning is cheap.
@@ -27,11 +28,11 @@ const CHANGES_MAX: usize = 200;
 pub struct TimeZone {
     rules: tz::TimeZone,
     name: Arc<str>,
-    /// Spares a look into the rules, which most sessions run without.
+    /// True if the offset is always 0. The flag spares a look into the rules in most sessions.
     is_utc: bool,
-    /// What a POSIX rule without summer time calls its time.
+    /// Abbreviation of the time in a POSIX rule without summer time.
     abbreviation: Option<Arc<str>>,
-    /// Of these rules the offset is meant that went by this abbreviation last.
+    /// The abbreviation whose last offset in these rules is meant.
     meaning: Option<Arc<str>>,
 }
 
@@ -40,13 +41,13 @@ impl TimeZone {
         Self { rules, name: name.into(), is_utc: false, abbreviation: None, meaning: None }
     }
 
-    /// Coordinated universal time.
+    /// Returns coordinated universal time.
     pub fn utc() -> Self {
         Self { is_utc: true, ..Self::of(tz::TimeZone::UTC, "UTC") }
     }
 
-    /// The zone that `SET TimeZone` means by `name`: a name of the zone database
-    /// in any mix of upper and lower case, a POSIX rule, or a number of hours east of Greenwich.
+    /// Returns the zone that `SET TimeZone` means by `name`. A name is one of the zone database in
+    /// any case of letters, a POSIX rule, or a number of hours east of Greenwich.
     ///
     /// # Errors
     /// `22023` when there is none.
@@ -63,7 +64,7 @@ impl TimeZone {
         }
         if let Ok(rules) = tz::TimeZone::get(name) {
             let name = rules.iana_name().unwrap_or(name).to_owned();
-            // Containers are often set to the first of these.
+            // Containers often use the first of these names.
             let is_utc =
                 ["Etc/UTC", "GMT", "Etc/GMT", "UCT", "Zulu", "Universal"].contains(&name.as_str());
             return Ok(Self { is_utc, ..Self::of(rules, &name) });
@@ -84,12 +85,12 @@ impl TimeZone {
             return Ok(Self { name: name.into(), abbreviation, ..zone });
         }
         let rules = tz::TimeZone::posix(name);
-        // Summer time without a rule begins and ends when it does in the United States.
+        // Summer time without a rule follows the rule of the United States.
         let rules = rules.or_else(|_| tz::TimeZone::posix(&format!("{name}{USUAL_SUMMER_TIME}")));
         Ok(Self::of(rules.map_err(|_| unknown())?, name))
     }
 
-    /// The zone that an abbreviation means; `None` if it is none.
+    /// Returns the zone that an abbreviation means; `None` for another word.
     pub(super) fn of_abbreviation(word: &str) -> Option<Self> {
         match abbreviations::find(word)? {
             Abbreviated::Always(seconds) => Self::fixed(seconds),
@@ -100,13 +101,14 @@ impl TimeZone {
         }
     }
 
-    /// Whether an abbreviation is meant, and the zone's rules tell what that is.
+    /// Decides whether this is an abbreviation whose meaning comes from the zone's rules.
     pub(super) fn is_abbreviation(&self) -> bool {
         self.meaning.is_some()
     }
 
-    /// The zone that `AT TIME ZONE` means by `name`: an abbreviation such as `PDT`, hours **west** of
-    /// Greenwich as in a POSIX rule, else as [`TimeZone::get`].
+    /// Returns the zone that `AT TIME ZONE` means by `name`: an abbreviation such as `PDT`, or
+    /// hours **west** of Greenwich as in a POSIX rule. Other names are read as [`TimeZone::get`]
+    /// does.
     ///
     /// # Errors
     /// `22023` when there is none.
@@ -121,8 +123,8 @@ impl TimeZone {
         }
     }
 
-    /// The zone of an argument such as `make_timestamptz` has: an offset with its sign (`+05:30` is
-    /// east of Greenwich), an abbreviation, or a name.
+    /// Returns the zone of an argument such as `make_timestamptz` has: an offset with its sign
+    /// (`+05:30` is east of Greenwich), an abbreviation, or a name.
     ///
     /// # Errors
     /// `22023`
@@ -154,7 +156,7 @@ impl TimeZone {
             .map_err(|_| TypeError::new("22023", format!("time zone \"{name}\" not recognized")))
     }
 
-    /// A fixed offset in seconds east of Greenwich.
+    /// Returns a fixed offset in seconds east of Greenwich.
     pub(super) fn fixed(seconds: i32) -> Option<Self> {
         let offset = tz::Offset::from_seconds(seconds).ok()?;
         // PostgreSQL names such a zone by a POSIX rule, whose sign counts westwards.
@@ -169,7 +171,7 @@ impl TimeZone {
         Some(Self::of(tz::TimeZone::fixed(offset), &name))
     }
 
-    /// Names of all zones of the zone database, in alphabetic order.
+    /// Returns the names of all zones of the zone database, in alphabetic order.
     pub fn names() -> Vec<String> {
         let mut names: Vec<String> =
             tz::db().available().map(|name| name.as_str().to_owned()).collect();
@@ -177,7 +179,7 @@ impl TimeZone {
         names
     }
 
-    /// Whether it is summer time at a moment, in microseconds since 2000-01-01 UTC.
+    /// Decides whether a moment, in microseconds since 2000-01-01 UTC, is in summer time.
     pub fn is_summer_at(&self, micros: i64) -> bool {
         let micros = within_rules(micros);
         let seconds = micros.div_euclid(MICROS_PER_SECOND) + EPOCH_UNIX_SECONDS;
@@ -185,20 +187,20 @@ impl TimeZone {
             .is_ok_and(|moment| self.rules.to_offset_info(moment).dst().is_dst())
     }
 
-    /// The name as the zone database spells it.
+    /// Returns the name as the zone database spells it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Seconds east of Greenwich, if they never changed.
+    /// Returns the seconds east of Greenwich, if they never changed.
     pub(super) fn only_offset(&self) -> Option<i32> {
         let first = self.rules.to_offset(jiff::Timestamp::MIN);
         let mut changes = self.rules.following(jiff::Timestamp::MIN);
-        // A zone with summer time has no end of changes, and a second offset soon.
+        // A zone with summer time has endless changes, and soon a second offset.
         changes.all(|change| change.offset() == first).then(|| first.seconds())
     }
 
-    /// Seconds east of Greenwich at a moment, in microseconds since 2000-01-01 UTC.
+    /// Returns the seconds east of Greenwich at a moment, in microseconds since 2000-01-01 UTC.
     pub fn offset_at(&self, micros: i64) -> i32 {
         if self.is_utc || is_infinite(micros) {
             return 0;
@@ -212,7 +214,8 @@ impl TimeZone {
         }
     }
 
-    /// The offset that went by an abbreviation last, or will first; that of the zone, if its rules do not know the abbreviation.
+    /// Returns the last offset with this abbreviation up to the moment, or else the first one after
+    /// it. Rules that do not know the abbreviation give the zone's offset.
     fn meaning_at(&self, moment: jiff::Timestamp, word: &str) -> tz::Offset {
         let now = self.rules.to_offset_info(moment);
         if now.abbreviation() == word {
@@ -225,7 +228,7 @@ impl TimeZone {
         found.map_or(now.offset(), |change| change.offset())
     }
 
-    /// What the zone's time is called at a moment: `CET`, `+03`, `LMT`.
+    /// Returns the abbreviation of the zone's time at a moment: `CET`, `+03`, `LMT`.
     pub fn abbreviation_at(&self, micros: i64) -> String {
         if let Some(abbreviation) = &self.abbreviation {
             return abbreviation.to_string();
@@ -238,7 +241,7 @@ impl TimeZone {
         }
     }
 
-    /// The local time that clocks show at a moment.
+    /// Returns the local time that clocks show at a moment.
     ///
     /// # Errors
     /// `22008` when the local time is out of range.
@@ -250,8 +253,8 @@ impl TimeZone {
         finite_timestamp(i128::from(micros) + i128::from(offset))
     }
 
-    /// The moment at which clocks show `local`. Of two such moments it is the later; a time that
-    /// clocks jump over is read with the offset from before the jump.
+    /// Returns the moment at which clocks show `local`. Of two such moments it returns the later. A
+    /// time that clocks jump over is read with the offset from before the jump.
     ///
     /// # Errors
     /// `22008` when the moment is out of range.
@@ -285,7 +288,8 @@ fn unknown(name: &str) -> TypeError {
     TypeError::new("22023", format!("time zone \"{name}\" not recognized"))
 }
 
-/// Seconds west of Greenwich of the offset in a POSIX rule without summer time: `5`, `+5:30`.
+/// Returns the seconds west of Greenwich of the offset in a POSIX rule without summer time: `5`,
+/// `+5:30`.
 fn posix_offset(text: &str) -> Option<i32> {
     let (negative, body) = match text.strip_prefix('-') {
         Some(body) => (true, body),
@@ -306,7 +310,7 @@ fn posix_offset(text: &str) -> Option<i32> {
     Some(if negative { -seconds } else { seconds })
 }
 
-/// The same place in a cycle of 400 years for which there are rules.
+/// Returns the same place in a cycle of 400 years that has rules.
 fn within_rules(micros: i64) -> i64 {
     // A day's distance from the end leaves room for any offset.
     let end = (RULES_END_DAYS - 1) * MICROS_PER_DAY;

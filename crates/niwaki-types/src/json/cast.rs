@@ -6,7 +6,7 @@ use super::value::Jsonb;
 use crate::error::{Result, TypeError};
 use crate::{Datum, TypeOid};
 
-/// The value of a lone boolean or number as type `to`.
+/// Returns the value of a lone boolean or number as type `to`.
 ///
 /// # Errors
 /// `22023` when it is something else, `22003` for a number out of range, `42846` for another type.

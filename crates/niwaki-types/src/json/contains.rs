@@ -1,10 +1,10 @@
-//! What is in a `jsonb`: keys, items, and other values.
+//! Containment in a `jsonb`: keys, items, and other values.
 
 use super::value::Jsonb;
 
 impl Jsonb {
-    /// The operator `?`: whether an object has this key, or an array this string as an item, or the value is
-    /// this string.
+    /// Evaluates the operator `?`. True if an object has this key, an array has this string as an
+    /// item, or the value is this string.
     pub fn has_key(&self, key: &str) -> bool {
         match self {
             Self::String(text) => **text == *key,
@@ -17,8 +17,9 @@ impl Jsonb {
         }
     }
 
-    /// The operator `@>`: whether all that `other` says stands in this value, at the same places. Order and
-    /// number of items do not count, and an array contains a lone scalar that is one of its items.
+    /// Evaluates the operator `@>`: whether everything in `other` stands in this value, at the same
+    /// places. Order and number of items do not count, and an array contains a lone scalar that is
+    /// one of its items.
     pub fn contains(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Array(_), Self::Array(_)) | (Self::Object(_), Self::Object(_)) => {
@@ -31,7 +32,7 @@ impl Jsonb {
         }
     }
 
-    /// [`Jsonb::contains`] inside a value, where a scalar is not an array of one.
+    /// Does [`Jsonb::contains`] inside a value, where a scalar is not an array of one.
     fn contains_part(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Object(whole), Self::Object(part)) => {

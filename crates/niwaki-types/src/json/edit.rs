@@ -1,4 +1,4 @@
-//! Values of `jsonb` made from others: concatenated, without some parts, with others in their place.
+//! Changes of `jsonb` values: concatenation, removal and replacement of parts.
 
 use std::sync::Arc;
 
@@ -6,23 +6,23 @@ use super::value::{Jsonb, JsonbArray, JsonbObject, place};
 use crate::error::{Result, TypeError};
 use crate::growing::charge_parts;
 
-/// What happens where a path leads.
+/// The change at the end of a path.
 #[derive(Clone, Debug)]
 pub enum PathChange {
-    /// What stands there goes away.
+    /// Removes the value there.
     Delete,
-    /// What stands there is replaced; if nothing does, nothing happens.
+    /// Replaces the value there; without one, nothing happens.
     Replace(Arc<Jsonb>),
-    /// What stands there is replaced, or comes anew.
+    /// Replaces the value there, or adds a new one.
     Set(Arc<Jsonb>),
-    /// Comes before the item that stands there, or anew.
+    /// Inserts before the item there, or adds a new value.
     InsertBefore(Arc<Jsonb>),
-    /// Comes behind the item that stands there, or anew.
+    /// Inserts behind the item there, or adds a new value.
     InsertAfter(Arc<Jsonb>),
 }
 
 impl PathChange {
-    /// What comes anew where nothing stands.
+    /// Returns the value to add where the path finds none.
     fn created(&self) -> Option<&Arc<Jsonb>> {
         match self {
             Self::Set(new) | Self::InsertBefore(new) | Self::InsertAfter(new) => Some(new),
@@ -31,7 +31,8 @@ impl PathChange {
     }
 }
 
-/// The index of an array that a step of a path says: an integer of four bytes, perhaps after blanks.
+/// Returns the array index that a step of a path gives: an integer of four bytes, perhaps after
+/// blanks.
 pub fn path_index(step: &str) -> Option<i32> {
     let digits = step.trim_start_matches(crate::text_io::is_space);
     let unsigned = digits.strip_prefix(['+', '-']).unwrap_or(digits);
@@ -45,17 +46,17 @@ fn invalid(message: impl Into<String>) -> TypeError {
     TypeError::new("22023", message)
 }
 
-/// Charges so many items of an array, before they are copied.
+/// Charges `count` items of an array, before they are copied.
 fn charge_items(count: usize) -> Result<()> {
     charge_parts(count, size_of::<Arc<Jsonb>>())
 }
 
-/// Charges so many pairs of an object, before they are copied: twice, and sorting takes half.
+/// Charges `count` pairs of an object, before they are copied: twice, and sorting takes half.
 fn charge_pairs(count: usize) -> Result<()> {
     charge_parts(count, 5 * size_of::<(Arc<str>, Arc<Jsonb>)>() / 2)
 }
 
-/// The items of an array, or the value as the only one.
+/// Returns the items of an array, or the value as the only one.
 fn items_or_itself(value: &Arc<Jsonb>) -> &[Arc<Jsonb>] {
     match &**value {
         Jsonb::Array(array) => array.items(),
@@ -64,7 +65,7 @@ fn items_or_itself(value: &Arc<Jsonb>) -> &[Arc<Jsonb>] {
 }
 
 impl Jsonb {
-    /// The value where `path` leads, from `value`; `None` if nothing stands there.
+    /// Returns the value where `path` leads, from `value`; `None` if nothing stands there.
     pub fn at_path<'j>(value: &'j Arc<Self>, path: &[&str]) -> Option<&'j Arc<Self>> {
         path.iter().try_fold(value, |value, step| match &**value {
             Self::Object(object) => object.get(step),
@@ -73,11 +74,12 @@ impl Jsonb {
         })
     }
 
-    /// `jsonb_set`, `jsonb_insert` and `#-`: changes what stands where `path` leads.
+    /// Changes the value where `path` leads: `jsonb_set`, `jsonb_insert` and `#-`.
     ///
     /// # Errors
-    /// `22023` for a value without parts and for an insertion where a key is, `22P02` for a step into an array
-    /// that is no number, `22004` for a step that is NULL, `54001` if the result nests too deeply.
+    /// `22023` for a value without parts and for an insertion where a key is. `22P02` for a step
+    /// into an array that is no number, `22004` for a step that is NULL. `54001` if the result
+    /// nests too deeply.
     pub fn change(
         value: &Arc<Self>,
         path: &[Option<&str>],
@@ -98,8 +100,8 @@ impl Jsonb {
         Edit { path, change }.part(value, 0)
     }
 
-    /// The operator `||`: the pairs of both objects, or the items of both arrays, where anything that is no
-    /// array counts as an array of one.
+    /// Evaluates the operator `||`: the pairs of both objects, or the items of both arrays. A value
+    /// that is no array counts as an array of one.
     ///
     /// # Errors
     /// `54001` if the result nests too deeply.
@@ -107,7 +109,7 @@ impl Jsonb {
         if let (Self::Object(x), Self::Object(y)) = (&**a, &**b) {
             charge_pairs(x.pairs().len().saturating_add(y.pairs().len()))?;
             let mut pairs = Vec::with_capacity(x.pairs().len().saturating_add(y.pairs().len()));
-            // Pairs that come later win.
+            // Later pairs win.
             pairs.extend(x.pairs().iter().chain(y.pairs()).cloned());
             return Self::object(pairs).map(Arc::new);
         }
@@ -116,7 +118,8 @@ impl Jsonb {
         Self::array([x, y].concat()).map(Arc::new)
     }
 
-    /// The operator `-` with texts: without the pairs of these keys, or the items that are these strings.
+    /// Evaluates the operator `-` with texts: leaves out the pairs of these keys, or the items that
+    /// are these strings.
     ///
     /// # Errors
     /// `22023` for a scalar.
@@ -137,7 +140,8 @@ impl Jsonb {
         }))
     }
 
-    /// The operator `-` with an integer: without the item of this index, counted from the end if it is negative.
+    /// Evaluates the operator `-` with an integer: leaves out the item of this index, counted from
+    /// the end if negative.
     ///
     /// # Errors
     /// `22023` for a scalar or an object.
@@ -157,10 +161,10 @@ impl Jsonb {
         }
     }
 
-    /// `jsonb_strip_nulls`: without the pairs whose value is `null`, on every level.
+    /// Leaves out the pairs whose value is `null`, on every level: `jsonb_strip_nulls`.
     ///
     /// # Errors
-    /// None that a value within the limits could give.
+    /// None for a value within the limits.
     pub fn without_nulls(value: &Arc<Self>) -> Result<Arc<Self>> {
         Ok(Arc::new(match &**value {
             Self::Array(array) => {
@@ -181,14 +185,14 @@ impl Jsonb {
     }
 }
 
-/// A change on its way along its path.
+/// A change, with its path.
 struct Edit<'e> {
     path: &'e [Option<&'e str>],
     change: &'e PathChange,
 }
 
 impl Edit<'_> {
-    /// The value with the change made from step `level` on.
+    /// Returns the value with the change made from step `level` on.
     fn part(&self, value: &Arc<Jsonb>, level: usize) -> Result<Arc<Jsonb>> {
         let Some(step) = self.path.get(level).copied().flatten() else {
             let message = format!("path element at position {} is null", level + 1);

@@ -1,8 +1,8 @@
-//! The tokens of JSON text, and what PostgreSQL says of text that has none.
+//! The tokens of JSON text, with PostgreSQL's errors for other text.
 
 use crate::error::{Result, TypeError};
 
-/// What stands next in the text.
+/// The next token of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// Nothing was read yet.
@@ -22,12 +22,12 @@ pub(super) enum Token {
     End,
 }
 
-/// What is wrong with a text.
+/// The fault of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// What stands there is no token.
+    /// The text there is no token.
     Token,
-    /// A backslash before a character that needs none.
+    /// A backslash before a character that needs no escape.
     Escape,
     /// A control character inside a string.
     Control(u8),
@@ -56,18 +56,19 @@ const SHOWN_MAX: usize = 50;
 /// Reads tokens from the front of a text.
 pub(super) struct Lexer<'a> {
     text: &'a str,
-    /// Whether the escapes of strings are resolved, and refused where they mean no character.
+    /// Escapes in strings are resolved, and refused where they mean no character.
     decodes: bool,
     token: Token,
     start: usize,
-    /// Behind the last token. An error inside a token moves it to where the error is seen.
+    /// The end of the last token. An error inside a token moves it to the place where the error is
+    /// seen.
     end: usize,
     line: usize,
     line_start: usize,
     decoded: String,
 }
 
-/// Bytes that belong to the same word, for the sake of errors.
+/// Returns the bytes that belong to the same word, for the sake of errors.
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
 }
@@ -86,22 +87,23 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The token that was read last.
+    /// Returns the token that was read last.
     pub(super) fn token(&self) -> Token {
         self.token
     }
 
-    /// Where it begins.
+    /// Returns where the token begins.
     pub(super) fn start(&self) -> usize {
         self.start
     }
 
-    /// The text from `start` to the end of the last token.
+    /// Returns the text from `start` to the end of the last token.
     pub(super) fn text_from(&self, start: usize) -> &'a str {
         self.text.get(start..self.end).unwrap_or_default()
     }
 
-    /// The last token, if it is a string: without quotes, and without escapes if they are resolved.
+    /// Returns the last token, if it is a string: without quotes, and without escapes if they are
+    /// resolved.
     pub(super) fn string(&self) -> &str {
         if self.decodes {
             &self.decoded
@@ -198,7 +200,7 @@ impl<'a> Lexer<'a> {
             wrong |= !is_digit(at);
             at = digits(at);
         }
-        // What is joined to a number belongs to it, so that the error shows all of it.
+        // Characters joined to a number belong to it, so that the error shows all of it.
         while self.byte(at).is_some_and(is_word) {
             wrong = true;
             at += 1;
@@ -242,8 +244,8 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Reads what follows a backslash, and returns where it ends. `high` is the first half of a pair that
-    /// waits for its second.
+    /// Reads the escape behind a backslash, and returns its end. `high` is the first half of a pair
+    /// that waits for its second.
     fn read_escape(&mut self, at: usize, high: &mut Option<u32>) -> Result<usize> {
         let Some(byte) = self.byte(at) else { return Err(self.error_at(at, Fault::Token)) };
         if byte == b'u' {
@@ -302,7 +304,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Where the character at `at` ends.
+    /// Returns the end of the character at `at`.
     fn after(&self, at: usize) -> usize {
         let character = self.text.get(at..).and_then(|rest| rest.chars().next());
         at + character.map_or(1, char::len_utf8)
@@ -313,7 +315,7 @@ impl<'a> Lexer<'a> {
         self.error(fault)
     }
 
-    /// The error for a token that does not belong where it stands.
+    /// Returns the error for a token that does not belong where it stands.
     pub(super) fn unexpected(&self, fault: Fault) -> TypeError {
         self.error(if self.token == Token::End { Fault::ExpectedMore } else { fault })
     }
@@ -351,7 +353,7 @@ impl<'a> Lexer<'a> {
         error.with_detail(detail).with_context(self.context())
     }
 
-    /// The line that the error is in, up to the error, as far as it is not too long.
+    /// Returns the line that the error is in, up to the error, as far as it is not too long.
     fn context(&self) -> String {
         let mut start = self.line_start;
         while self.end.saturating_sub(start) >= SHOWN_MAX {

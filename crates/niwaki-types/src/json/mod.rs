@@ -1,7 +1,8 @@
 //! `json`, which keeps its text as it was given, and `jsonb`, which is a tree.
 //!
-//! A value of type `json` is a text that was found to be JSON; [`RawJson`] takes it apart. A value of type
-//! `jsonb` is a [`Jsonb`]. One parser serves both; its errors are PostgreSQL's, with the place in the text.
+//! A value of type `json` is a text that was found to be JSON; [`RawJson`] takes it apart. A value
+//! of type `jsonb` is a [`Jsonb`]. One parser serves both; its errors are PostgreSQL's, with the
+//! place in the text.
 
 mod cast;
 mod contains;

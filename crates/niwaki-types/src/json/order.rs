@@ -1,4 +1,4 @@
-//! Order, equality and hash of `jsonb`, as PostgreSQL's btree and hash operator classes have them.
+//! Order, equality and hash of `jsonb`, as in PostgreSQL's btree and hash operator classes.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -7,9 +7,10 @@ use std::sync::Arc;
 use super::value::Jsonb;
 
 impl Jsonb {
-    /// Compares two whole values. Null < strings < numbers < booleans < arrays < objects; an array of more
-    /// items is greater, and an object of more pairs, whatever they are. An array without items is less than
-    /// anything else, but only where it is the whole value: PostgreSQL keeps a lone scalar as an array of one.
+    /// Compares two whole values. Null < strings < numbers < booleans < arrays < objects. An array
+    /// of more items is greater, and an object of more pairs, whatever they are. An array without
+    /// items is less than anything else, but only where it is the whole value. The reason:
+    /// PostgreSQL keeps a lone scalar as an array of one.
     pub fn compare(&self, other: &Self) -> Ordering {
         match (self.is_empty_array(), other.is_empty_array()) {
             (true, true) => Ordering::Equal,
@@ -19,7 +20,7 @@ impl Jsonb {
         }
     }
 
-    /// Whether it is `[]`.
+    /// Decides whether the value is `[]`.
     pub(crate) fn is_empty_array(&self) -> bool {
         matches!(self, Self::Array(array) if array.items().is_empty())
     }
@@ -86,7 +87,7 @@ impl Jsonb {
     }
 }
 
-/// How two parts differ, if they do.
+/// Returns the order of two parts that differ; `None` for equal parts.
 fn different(a: &Arc<Jsonb>, b: &Arc<Jsonb>) -> Option<Ordering> {
     if Arc::ptr_eq(a, b) {
         return None;
@@ -95,7 +96,7 @@ fn different(a: &Arc<Jsonb>, b: &Arc<Jsonb>) -> Option<Ordering> {
 }
 
 impl PartialEq for Jsonb {
-    /// SQL equality: `1.0` is `1`.
+    /// Compares by SQL equality: `1.0` is `1`.
     fn eq(&self, other: &Self) -> bool {
         self.compare(other).is_eq()
     }

@@ -1,14 +1,14 @@
-//! JSON text as a tree: what the tree is made of is up to who asks.
+//! A parser of JSON text; its builder chooses the tree that the parser makes.
 
 use super::lex::{Fault, Lexer, Token};
 use crate::error::{Result, TypeError};
 use crate::growing::{ask_to_grow, charge_parts};
 
-/// Levels of arrays and objects inside each other. Whatever walks a value does so by recursion, on stacks of
-/// 1 MiB at least. PostgreSQL's bound is its stack, some thousands of levels.
+/// Levels of arrays and objects inside each other. All walks over a value are recursive, on stacks
+/// of 1 MiB at least. PostgreSQL's bound is its stack, some thousands of levels.
 pub const JSON_DEPTH_MAX: u16 = 1000;
 
-/// The error of a value that nests more deeply than that.
+/// Returns the error of a value that nests too deeply.
 #[cold]
 pub(super) fn too_deep() -> TypeError {
     TypeError::new("54001", "stack depth limit exceeded")
@@ -19,15 +19,15 @@ pub(super) fn too_deep() -> TypeError {
 pub(super) enum Scalar<'s> {
     Null,
     Bool(bool),
-    /// Its text.
+    /// The text of a number.
     Number(&'s str),
-    /// Without quotes; without escapes if the builder [`Build::DECODES`] them.
+    /// A string without quotes; without escapes if the builder [`Build::DECODES`] them.
     String(&'s str),
 }
 
-/// What is made of a text. `raw` is always the text of the value itself.
+/// The builder of the parser's result. `raw` is always the text of the value itself.
 pub(super) trait Build<'a> {
-    /// Whether escapes in strings are resolved, and refused where they mean no character.
+    /// Escapes in strings are resolved, and refused where they mean no character.
     const DECODES: bool;
     type Key;
     type Value;
@@ -41,7 +41,7 @@ pub(super) trait Build<'a> {
 /// Reads all of `text` as one value.
 ///
 /// # Errors
-/// `22P02`, `22P05`; `54001` beyond [`JSON_DEPTH_MAX`]; what the builder gives.
+/// `22P02`, `22P05`; `54001` beyond [`JSON_DEPTH_MAX`]; errors of the builder.
 pub(super) fn parse<'a, B: Build<'a>>(text: &'a str, builder: &mut B) -> Result<B::Value> {
     let mut parser = Parser { lexer: Lexer::new(text, B::DECODES), builder, depth: 0 };
     parser.lexer.advance()?;
@@ -89,7 +89,7 @@ impl<'a, B: Build<'a>> Parser<'a, '_, B> {
         Ok(value)
     }
 
-    /// Goes a level down, behind the bracket that opens it. Returns where the bracket stands.
+    /// Goes a level down, behind an opening bracket. Returns the place of the bracket.
     fn open(&mut self) -> Result<usize> {
         self.depth += 1;
         if self.depth > JSON_DEPTH_MAX {
@@ -100,7 +100,7 @@ impl<'a, B: Build<'a>> Parser<'a, '_, B> {
         Ok(start)
     }
 
-    /// Goes a level up, behind the bracket that closes it. Returns the text of the value.
+    /// Goes a level up, behind the closing bracket. Returns the text of the value.
     fn close(&mut self, start: usize, bracket: Token, fault: Fault) -> Result<&'a str> {
         if self.lexer.token() != bracket {
             return Err(self.lexer.unexpected(fault));

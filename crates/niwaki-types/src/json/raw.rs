@@ -1,4 +1,4 @@
-//! `json` taken apart: each part is the text that stands there.
+//! `json` taken apart: each part is its text in the value.
 
 use super::edit::path_index;
 use super::parse::{Build, Scalar, parse};
@@ -9,13 +9,13 @@ use crate::error::Result;
 /// A part of a JSON text.
 #[derive(Clone, Debug)]
 pub struct RawJson<'a> {
-    /// Its text as it was given, without blanks around it.
+    /// The part's text as it was given, without blanks around it.
     pub text: &'a str,
-    /// What it is.
+    /// The kind of the part.
     pub kind: RawKind<'a>,
 }
 
-/// What a part of a JSON text is.
+/// The kind of a part of a JSON text.
 #[derive(Clone, Debug)]
 pub enum RawKind<'a> {
     /// `null`
@@ -24,7 +24,7 @@ pub enum RawKind<'a> {
     Bool,
     /// A number.
     Number,
-    /// A string: what it says.
+    /// A string: its content.
     String(String),
     /// An array.
     Array(Vec<RawJson<'a>>),
@@ -36,8 +36,8 @@ impl<'a> RawJson<'a> {
     /// Takes a text apart.
     ///
     /// # Errors
-    /// `22P02` for text that is not JSON or has half a surrogate pair, `22P05` for an escaped zero character,
-    /// `54001` if it nests too deeply.
+    /// `22P02` for text that is not JSON or has half a surrogate pair. `22P05` for an escaped zero
+    /// character, `54001` if the text nests too deeply.
     pub fn parse(text: &'a str) -> Result<Self> {
         parse(text, &mut Parts::<true>)
     }
@@ -50,7 +50,7 @@ impl<'a> RawJson<'a> {
         parse(text, &mut Parts::<false>)
     }
 
-    /// The value of a key; of several the last.
+    /// Returns the value of a key; of several the last.
     pub fn get(&self, key: &str) -> Option<&Self> {
         match &self.kind {
             RawKind::Object(pairs) => {
@@ -60,7 +60,7 @@ impl<'a> RawJson<'a> {
         }
     }
 
-    /// The item at `index`, counted from the end if it is negative.
+    /// Returns the item at `index`, counted from the end if it is negative.
     pub fn item(&self, index: i64) -> Option<&Self> {
         match &self.kind {
             RawKind::Array(items) => items.get(place(index, items.len())?),
@@ -68,7 +68,7 @@ impl<'a> RawJson<'a> {
         }
     }
 
-    /// The part where `path` leads.
+    /// Returns the part where `path` leads.
     pub fn at_path(&self, path: &[&str]) -> Option<&Self> {
         path.iter().try_fold(self, |part, step| match part.kind {
             RawKind::Array(_) => part.item(path_index(step)?.into()),
@@ -76,7 +76,8 @@ impl<'a> RawJson<'a> {
         })
     }
 
-    /// What `->>` gives of it: what a string says, nothing of `null`, and anything else as it stands.
+    /// Returns the result of `->>`: the content of a string, none for `null`, and other parts as
+    /// they stand.
     pub fn unquoted(&self) -> Option<&str> {
         match &self.kind {
             RawKind::Null => None,
@@ -148,7 +149,7 @@ impl<'a, const DECODES: bool> Build<'a> for Parts<DECODES> {
     }
 }
 
-/// What a JSON text is as a whole.
+/// The shape of a whole JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonShape {
     /// `null`
@@ -159,14 +160,14 @@ pub enum JsonShape {
     Number,
     /// A string.
     String,
-    /// An array of so many items.
+    /// An array, with its number of items.
     Array(usize),
     /// An object.
     Object,
 }
 
 impl JsonShape {
-    /// What `json_typeof` says.
+    /// Returns the name that `json_typeof` gives.
     pub fn name(self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -179,7 +180,8 @@ impl JsonShape {
     }
 }
 
-/// Finds out what a text is, and that it is JSON. Escapes in strings may mean no character.
+/// Returns the shape of a text, and checks that the text is JSON. Escapes in strings may mean no
+/// character.
 ///
 /// # Errors
 /// `22P02` for text that is not JSON, `54001` if it nests too deeply.
@@ -187,7 +189,7 @@ pub fn json_shape(text: &str) -> Result<JsonShape> {
     parse(text, &mut Shapes)
 }
 
-/// Keeps nothing but what each value is.
+/// Builder that keeps only the kind of each value.
 struct Shapes;
 
 impl<'a> Build<'a> for Shapes {

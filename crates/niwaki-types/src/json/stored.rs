@@ -17,9 +17,9 @@ const STRING: u8 = 4;
 const ARRAY: u8 = 5;
 const OBJECT: u8 = 6;
 
-/// Bits of a head that say a length.
+/// Number of bits of a head that hold a length.
 const LENGTH_BITS: u32 = 5;
-/// What stands there when the length follows, in one, two or four bytes.
+/// Tag when the length follows in one byte; the next two: in two or four bytes.
 const IN_ONE: u8 = 29;
 const IN_TWO: u8 = 30;
 const IN_FOUR: u8 = 31;
@@ -55,7 +55,7 @@ impl Jsonb {
     /// Reads all of `bytes` as the stored form of a value.
     ///
     /// # Errors
-    /// `XX001` when they are not what [`Jsonb::write_stored`] writes.
+    /// `XX001` when the bytes are not in the form of [`Jsonb::write_stored`].
     pub(crate) fn from_stored(bytes: &[u8]) -> Result<Arc<Self>> {
         let mut reader = Reader { rest: bytes };
         let value = reader.value(JSON_DEPTH_MAX)?;
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         Ok(front)
     }
 
-    /// A kind and a length, in its shortest form.
+    /// Reads a kind and a length, in its shortest form.
     fn head(&mut self) -> Result<(u8, usize)> {
         let [head] = self.take()?;
         let kind = head >> LENGTH_BITS;
@@ -125,7 +125,8 @@ impl<'a> Reader<'a> {
         Ok((kind, usize::try_from(length).map_err(|_| ended())?))
     }
 
-    /// A count of parts, each of which takes `bytes` at least: a wrong count asks for no more memory than that.
+    /// Checks a count of parts that take at least `bytes` each: a wrong count asks for no more
+    /// memory than the input has bytes.
     fn check_count(&self, count: usize, bytes: usize) -> Result<()> {
         if count.saturating_mul(bytes) > self.rest.len() { Err(ended()) } else { Ok(()) }
     }
@@ -137,7 +138,7 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| TypeError::corrupt("stored jsonb has a string that is no text"))
     }
 
-    /// The next value, which has no more than `levels`.
+    /// Reads the next value, which has no more than `levels`.
     fn value(&mut self, levels: u16) -> Result<Jsonb> {
         let (kind, length) = self.head()?;
         Ok(match kind {

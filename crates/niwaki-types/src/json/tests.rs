@@ -1,4 +1,4 @@
-//! Laws of JSON values, and what the recorded answers cannot show.
+//! Laws of JSON values that the recorded answers cannot show.
 
 use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hasher};
@@ -10,12 +10,12 @@ use super::*;
 use crate::Datum;
 use crate::numeric::tests::any_numeric;
 
-/// Strings of which many are equal, and some need escapes.
+/// Makes strings; many are equal, and some need escapes.
 fn any_string() -> impl Strategy<Value = String> {
     prop_oneof![3 => "[ab]{0,2}", 1 => "[ -~]{0,12}", 1 => "[\\x01-\\x1f\"\\\\/é😄]{0,4}", 1 => "[a-z]{25,300}"]
 }
 
-/// A value of type `jsonb`; close values and parts of each other are frequent.
+/// Makes a value of type `jsonb`; close values and parts of each other are frequent.
 pub(crate) fn any_jsonb() -> impl Strategy<Value = Arc<Jsonb>> {
     let number = any_numeric().prop_filter("JSON has no such number", crate::Numeric::is_finite);
     let leaf = prop_oneof![
@@ -37,7 +37,7 @@ pub(crate) fn any_jsonb() -> impl Strategy<Value = Arc<Jsonb>> {
     })
 }
 
-/// A JSON text, with blanks here and there, and keys that may be there twice.
+/// Makes a JSON text, with blanks here and there, and keys that may be there twice.
 pub(crate) fn any_json_text() -> impl Strategy<Value = String> {
     (any_jsonb(), any_jsonb(), "[ \\n\\t]{0,2}").prop_map(|(a, b, blanks)| {
         format!("{blanks}{{\"a\":{blanks}{a}, \"a\"{blanks}:[{b},{a}]}}{blanks}")
@@ -117,7 +117,7 @@ proptest! {
         let mut stripped = Vec::new();
         raw.write_without_nulls(&mut stripped);
         let stripped = String::from_utf8(stripped).expect("text");
-        // Of a key that is there twice jsonb keeps one before nulls go.
+        // If a key is there twice, jsonb keeps one pair before nulls are removed.
         let last = Jsonb::without_nulls(&value).expect("fewer parts");
         prop_assert_eq!(parsed(&stripped), last);
     }
@@ -168,7 +168,7 @@ fn nesting_is_bounded_not_fatal() {
             assert_eq!(json_shape(&text).expect_err("too deep").sqlstate, "54001");
             assert_eq!(RawJson::parse(&text).expect_err("too deep").sqlstate, "54001");
         }
-        // Bytes that claim an array of one item each.
+        // The bytes claim nested arrays of one item each.
         let bytes = vec![5 << 5 | 1; levels];
         assert_eq!(Jsonb::from_stored(&bytes).expect_err("damage").sqlstate, "XX001");
     }

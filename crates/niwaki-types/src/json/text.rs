@@ -34,7 +34,8 @@ pub fn write_json_string(text: &str, out: &mut Vec<u8>) {
 }
 
 impl Jsonb {
-    /// Appends the value as PostgreSQL shows it: on one line, with a blank after each comma and colon.
+    /// Appends the value as PostgreSQL shows it: on one line, with a blank after each comma and
+    /// colon.
     pub fn write_text(&self, out: &mut Vec<u8>) {
         match self {
             Self::Null => out.extend_from_slice(b"null"),
@@ -108,7 +109,8 @@ impl Jsonb {
         }
     }
 
-    /// What `->>` gives of it: the text of a string, nothing of `null`, and anything else as it is shown.
+    /// Returns the result of `->>`: the text of a string, none for `null`, and other values as they
+    /// are shown.
     pub fn unquoted(&self) -> Option<String> {
         match self {
             Self::Null => None,

@@ -32,7 +32,7 @@ pub struct JsonbArray {
     bytes: usize,
 }
 
-/// The pairs of an object: each key once, shorter keys first, those of one length by their bytes.
+/// The pairs of an object: each key once, shorter keys first, keys of one length by their bytes.
 #[derive(Clone, Debug)]
 pub struct JsonbObject {
     pairs: Vec<(Arc<str>, Arc<Jsonb>)>,
@@ -41,35 +41,36 @@ pub struct JsonbObject {
 }
 
 impl JsonbArray {
-    /// The items.
+    /// Returns the items.
     pub fn items(&self) -> &[Arc<Jsonb>] {
         &self.items
     }
 
-    /// The item at `index`, counted from 0, or from the end (-1 is the last) if it is negative.
+    /// Returns the item at `index`, counted from 0, or from the end (-1 is the last) if it is
+    /// negative.
     pub fn item(&self, index: i64) -> Option<&Arc<Jsonb>> {
         self.items.get(place(index, self.items.len())?)
     }
 }
 
 impl JsonbObject {
-    /// The pairs.
+    /// Returns the pairs.
     pub fn pairs(&self) -> &[(Arc<str>, Arc<Jsonb>)] {
         &self.pairs
     }
 
-    /// Where `key` stands, or where it would.
+    /// Returns the position of `key`, or the position where it would stand.
     pub(super) fn position(&self, key: &str) -> std::result::Result<usize, usize> {
         self.pairs.binary_search_by(|(known, _)| key_order(known, key))
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub fn get(&self, key: &str) -> Option<&Arc<Jsonb>> {
         self.position(key).ok().and_then(|at| self.pairs.get(at)).map(|(_, value)| value)
     }
 }
 
-/// The place that an index means, which counts from the end if it is negative, among `count` items.
+/// Returns the place that an index means among `count` items; a negative index counts from the end.
 pub(super) fn place(index: i64, count: usize) -> Option<usize> {
     if index >= 0 {
         return usize::try_from(index).ok();
@@ -77,19 +78,19 @@ pub(super) fn place(index: i64, count: usize) -> Option<usize> {
     count.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)
 }
 
-/// The order in which an object keeps its keys.
+/// Compares keys in the order in which an object keeps them.
 pub(super) fn key_order(a: &str, b: &str) -> std::cmp::Ordering {
     a.len().cmp(&b.len()).then_with(|| a.as_bytes().cmp(b.as_bytes()))
 }
 
-/// Levels of a container whose parts are these.
+/// Returns the levels of a container with these parts.
 fn depth_over<'j>(parts: impl Iterator<Item = &'j Arc<Jsonb>>) -> Result<u16> {
     let below = parts.map(|part| part.depth()).max().unwrap_or(0);
     if below >= JSON_DEPTH_MAX { Err(too_deep()) } else { Ok(below + 1) }
 }
 
-/// What a container of parts takes, if a value may take it: parts that are shared are written each
-/// time.
+/// Returns the memory of a container of parts, if a value may have that size. Shared parts count
+/// each time, because they are written each time.
 fn bounded(bytes: usize, parts: &str) -> Result<usize> {
     if bytes > VALUE_BYTES_MAX {
         return Err(TypeError::new(
@@ -104,18 +105,18 @@ impl Jsonb {
     /// Reads JSON text.
     ///
     /// # Errors
-    /// `22P02` for other text, `22P05` for an escaped zero character, `22003` for a number out of range,
-    /// `54001` beyond [`JSON_DEPTH_MAX`] levels.
+    /// `22P02` for other text, `22P05` for an escaped zero character, `22003` for a number out of
+    /// range. `54001` beyond [`JSON_DEPTH_MAX`] levels.
     pub fn parse(text: &str) -> Result<Arc<Self>> {
         parse(text, &mut Tree)
     }
 
-    /// A string.
+    /// Makes a string.
     pub fn string(text: &str) -> Self {
         Self::String(Arc::from(text))
     }
 
-    /// An array.
+    /// Makes an array.
     ///
     /// # Errors
     /// `54001` beyond [`JSON_DEPTH_MAX`] levels, `54000` beyond what a value may take.
@@ -126,12 +127,12 @@ impl Jsonb {
         Ok(Self::Array(JsonbArray { items, depth, bytes }))
     }
 
-    /// An object. Of pairs with one key the last stays.
+    /// Makes an object. Of pairs with one key the last stays.
     ///
     /// # Errors
     /// As [`Jsonb::array`].
     pub fn object(mut pairs: Vec<(Arc<str>, Arc<Self>)>) -> Result<Self> {
-        // Stable: pairs of one key keep their order.
+        // The sort is stable: pairs of one key keep their order.
         pairs.sort_by(|(a, _), (b, _)| key_order(a, b));
         let mut unique: Vec<(Arc<str>, Arc<Self>)> = Vec::with_capacity(pairs.len());
         for pair in pairs {
@@ -148,7 +149,7 @@ impl Jsonb {
         Ok(Self::Object(JsonbObject { pairs: unique, depth, bytes }))
     }
 
-    /// Levels of arrays and objects; 0 for anything else.
+    /// Returns the levels of arrays and objects; 0 for anything else.
     pub fn depth(&self) -> u16 {
         match self {
             Self::Array(array) => array.depth,
@@ -157,12 +158,12 @@ impl Jsonb {
         }
     }
 
-    /// Whether it is neither an array nor an object.
+    /// Decides whether the value is neither an array nor an object.
     pub fn is_scalar(&self) -> bool {
         self.depth() == 0
     }
 
-    /// What `jsonb_typeof` says.
+    /// Returns the name that `jsonb_typeof` gives.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -174,7 +175,7 @@ impl Jsonb {
         }
     }
 
-    /// Bytes of memory it takes, roughly; parts that it shares count each time.
+    /// Returns the bytes of memory it takes, roughly; parts that it shares count each time.
     pub fn memory(&self) -> usize {
         let own = size_of::<Self>();
         match self {

@@ -1,5 +1,8 @@
-//! Keys of arrays: the elements, each behind a mark, the end, and what orders arrays of the same elements: the number of
-//! dimensions, their lengths, their lower bounds. Of one dimension the elements tell the length.
+//! Keys of arrays.
+//!
+//! A key holds the elements, each behind a mark, and the end. Then follow the parts that order
+//! arrays with the same elements: the number of dimensions, their lengths, their lower bounds. An
+//! array of one dimension has no length there, because the elements give it.
 
 use std::sync::Arc;
 
@@ -7,7 +10,7 @@ use super::{END, KeyOrder, decode_key, encode_key, ended, key_equal_is_image_equ
 use crate::error::{Result, TypeError};
 use crate::{Array, Datum, Dimension, TypeOid};
 
-/// Before each element; [`END`] closes them.
+/// Mark before each element; [`END`] closes the elements.
 const ELEMENT: u8 = 0x01;
 /// A lower bound below 1 follows.
 const BELOW_ONE: u8 = 0x01;
@@ -46,7 +49,7 @@ pub(super) fn decode(
     element: TypeOid,
     order: KeyOrder,
 ) -> Result<(Option<Datum>, usize)> {
-    // Elements are always encoded ascending and inverted as a whole, so a descending column is
+    // Elements are always encoded ascending and inverted as a whole. So a descending column is
     // decoded from a copy that is turned back.
     let turned;
     let bytes = if order.descending {

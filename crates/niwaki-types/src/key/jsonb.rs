@@ -6,7 +6,7 @@ use super::{END, encode_numeric, ended, numeric_length};
 use crate::Jsonb;
 use crate::error::{Result, TypeError};
 
-/// First byte of a value. An array without items has one of its own where it is the whole value.
+/// First byte of a value. An empty array that is the whole value has this one.
 const EMPTY_ARRAY: u8 = 0x08;
 const NULL: u8 = 0x10;
 const STRING: u8 = 0x18;
@@ -63,8 +63,9 @@ fn encode_count(count: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&count.to_be_bytes());
 }
 
-/// How many bytes at the front are the key of a value, all of them inverted if `flip` is all ones. Needs no
-/// stack: what is still to come is a number of values, and keys of objects are values like others.
+/// Returns the number of bytes at the front that are the key of a value. All of them are inverted
+/// if `flip` is all ones. The function needs no stack: it counts the values still to come, and keys
+/// of objects are values like others.
 pub(super) fn length(bytes: &[u8], flip: u8) -> Result<usize> {
     let mut taken = 0usize;
     let mut to_come = 1u64;
@@ -85,7 +86,7 @@ pub(super) fn length(bytes: &[u8], flip: u8) -> Result<usize> {
                 let parts = if first == OBJECT { 2 } else { 1 };
                 taken += 4;
                 to_come += u64::from(u32::from_be_bytes(count)) * parts;
-                // Each takes a byte at least.
+                // Each value takes at least a byte.
                 let left = u64::try_from(bytes.len() - taken).unwrap_or(u64::MAX);
                 if to_come > left {
                     return Err(ended());

@@ -1,5 +1,6 @@
-//! The order-preserving encoding of index keys: comparing encodings byte by byte is comparing
-//! values, so the index itself knows no types.
+//! The order-preserving encoding of index keys.
+//!
+//! Comparing encodings byte by byte compares the values, so the index itself knows no types.
 //!
 //! A column's encoding is a marker byte (NULL or not, placed by `nulls_first`), then the value. The
 //! value's bytes are inverted when the column is descending. No encoding is a proper prefix of
@@ -19,7 +20,7 @@ use crate::compare::{bpchar_trimmed_bytes, canonical_bits};
 use crate::error::{Result, TypeError};
 use crate::{Datum, Numeric, TimeTz, TypeOid, datetime};
 
-/// How one key column of an index orders its values.
+/// The order of the values in one key column of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyOrder {
     /// Type of the column.
@@ -31,12 +32,12 @@ pub struct KeyOrder {
 }
 
 impl KeyOrder {
-    /// Ascending, NULLs last: what SQL's `ASC` means.
+    /// Makes the order of SQL's `ASC`: ascending, NULLs last.
     pub const fn ascending(oid: TypeOid) -> Self {
         Self { oid, descending: false, nulls_first: false }
     }
 
-    /// Descending, NULLs first: what SQL's `DESC` means.
+    /// Makes the order of SQL's `DESC`: descending, NULLs first.
     pub const fn descending(oid: TypeOid) -> Self {
         Self { oid, descending: true, nulls_first: true }
     }
@@ -51,7 +52,7 @@ pub const MARKER_NULL_LAST: u8 = 0x30;
 
 /// Ends text, and the digits of a numeric.
 const END: u8 = 0x00;
-/// In `bytea`, stands before [`END`] when that is a byte of the value itself.
+/// In `bytea`, stands before an [`END`] that is a byte of the value itself.
 const ESCAPE: u8 = 0x00;
 /// In `bytea`, after [`ESCAPE`]: a zero byte of the value.
 const ESCAPED_ZERO: u8 = 0x01;
@@ -63,11 +64,11 @@ const NUMERIC_ZERO: u8 = 0x20;
 const NUMERIC_POSITIVE: u8 = 0x30;
 const NUMERIC_INFINITY: u8 = 0x38;
 const NUMERIC_NAN: u8 = 0x40;
-/// Makes every exponent of a numeric (-16383..=131071) a positive number of three bytes.
+/// Bias that makes every exponent of a numeric (-16383..=131071) a positive number of three bytes.
 const NUMERIC_EXPONENT_BIAS: i32 = 1 << 20;
 
 /// Appends the order-preserving encoding of `value`: comparing encodings byte by byte gives the
-/// column's order, equal encodings mean equal under the operator class, and no encoding is a proper
+/// column's order. Equal encodings mean equal under the operator class. No encoding is a proper
 /// prefix of another one of the same column.
 ///
 /// `value` must be of the type `order.oid` (or NULL); encodings of different types do not compare.
@@ -91,7 +92,7 @@ pub fn encode_key(value: &Datum, order: KeyOrder, out: &mut Vec<u8>) {
     }
 }
 
-/// All ones for a descending column, else zero.
+/// Returns all ones for a descending column, else zero.
 #[inline]
 fn inversion(order: KeyOrder) -> u64 {
     if order.descending { u64::MAX } else { 0 }
@@ -164,7 +165,7 @@ fn encode_other(value: &Datum, order: KeyOrder, out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes of a text that its key has: those of `char(n)` without trailing blanks.
+/// Returns the bytes of a text that its key has: `char(n)` goes without trailing blanks.
 #[inline]
 fn text_of_key(text: &[u8], order: KeyOrder) -> &[u8] {
     if order.oid == TypeOid::BPCHAR { bpchar_trimmed_bytes(text) } else { text }
@@ -177,7 +178,7 @@ fn push_text(text: &[u8], order: KeyOrder, out: &mut Vec<u8>) {
     out.push(END);
 }
 
-/// [`encode_key`] of the bytes of a text, without a value made of it.
+/// Does [`encode_key`] on the bytes of a text, without making a value.
 pub(crate) fn encode_text_key(text: &[u8], order: KeyOrder, out: &mut Vec<u8>) {
     out.push(MARKER_VALUE);
     let start = out.len();
@@ -187,7 +188,7 @@ pub(crate) fn encode_text_key(text: &[u8], order: KeyOrder, out: &mut Vec<u8>) {
     }
 }
 
-/// [`encode_key`] of a number, without a value made of it.
+/// Does [`encode_key`] on a number, without making a value.
 pub(crate) fn encode_numeric_key(number: &Numeric, order: KeyOrder, out: &mut Vec<u8>) {
     out.push(MARKER_VALUE);
     let start = out.len();
@@ -197,7 +198,7 @@ pub(crate) fn encode_numeric_key(number: &Numeric, order: KeyOrder, out: &mut Ve
     }
 }
 
-/// What follows the key of this value in `key`, if `key` begins with it.
+/// Returns the rest of `key` behind the key of this value, if `key` begins with it.
 #[inline]
 pub fn strip_key<'k>(value: &Datum, order: KeyOrder, key: &'k [u8]) -> Option<&'k [u8]> {
     match value {
@@ -217,7 +218,7 @@ pub fn strip_key<'k>(value: &Datum, order: KeyOrder, key: &'k [u8]) -> Option<&'
     }
 }
 
-/// What follows the key of this text in `key`, if `key` begins with it.
+/// Returns the rest of `key` behind the key of this text, if `key` begins with it.
 pub(crate) fn strip_text_key<'k>(text: &[u8], order: KeyOrder, key: &'k [u8]) -> Option<&'k [u8]> {
     let key = key.strip_prefix(&[MARKER_VALUE])?;
     let text = text_of_key(text, order);
@@ -231,9 +232,10 @@ pub(crate) fn strip_text_key<'k>(text: &[u8], order: KeyOrder, key: &'k [u8]) ->
     (same && *end == END ^ flip).then_some(rest)
 }
 
-/// Sign, exponent and digits of a number. The digits stand in pairs, each one more than its value
-/// so that [`END`] is below all of them; trailing zeros are left out, so equal numbers of different
-/// scale have one encoding. A negative number has everything after its first byte inverted.
+/// Appends sign, exponent and digits of a number. The digits stand in pairs, each one more than its
+/// value so that [`END`] is below all of them. Trailing zeros are left out, so equal numbers of
+/// different scale have one encoding. A negative number has everything after its first byte
+/// inverted.
 fn encode_numeric(value: &Numeric, out: &mut Vec<u8>) {
     let negative = value.is_negative();
     if value.is_nan() {
@@ -264,9 +266,10 @@ fn encode_numeric(value: &Numeric, out: &mut Vec<u8>) {
     }
 }
 
-/// Decodes one column's key encoding from the front of `bytes`; returns the value and how many
-/// bytes it took. `None` when the encoding of the type cannot give the value back (numeric, float,
-/// char(n), interval, jsonb, arrays of them, composite types), where it must be read from the table.
+/// Decodes one column's key encoding from the front of `bytes`. Returns the value and the number of
+/// bytes it took. The value is `None` when the encoding of the type cannot give it back (numeric,
+/// float, char(n), interval, jsonb, arrays of them, composite types). Then the value must be read
+/// from the table.
 ///
 /// # Errors
 /// `XX001` when the bytes are not an encoding of the type.
@@ -285,7 +288,8 @@ pub fn decode_key(bytes: &[u8], order: KeyOrder) -> Result<(Option<Datum>, usize
     }
 }
 
-/// How many bytes at the front of `bytes` are the first column's encoding. Allocates nothing.
+/// Returns the number of bytes at the front of `bytes` that are the first column's encoding.
+/// Allocates nothing.
 ///
 /// # Errors
 /// `XX001` when the bytes are not an encoding of the type.
@@ -312,7 +316,7 @@ fn other_length(bytes: &[u8], order: KeyOrder) -> Result<usize> {
             body.iter().position(|byte| byte ^ flip == END).ok_or_else(ended)? + 1
         }
         TypeOid::BYTEA => {
-            // Every zero byte has another one behind it, which tells whether it ends the value.
+            // Every zero byte has another byte behind it, which says whether it ends the value.
             let mut at = 0;
             loop {
                 let zero = body.iter().skip(at).position(|byte| byte ^ flip == ESCAPE);
@@ -479,8 +483,8 @@ fn ended() -> TypeError {
     TypeError::corrupt("index key ends inside a value")
 }
 
-/// Whether values of the type that are equal have the same bytes, so that [`decode_key`] gives the
-/// value back and duplicates may share one key.
+/// Decides whether equal values of the type have the same bytes. Then [`decode_key`] gives the
+/// value back, and duplicates may share one key.
 pub const fn key_equal_is_image_equal(oid: TypeOid) -> bool {
     match oid {
         TypeOid::NUMERIC
@@ -489,7 +493,7 @@ pub const fn key_equal_is_image_equal(oid: TypeOid) -> bool {
         | TypeOid::FLOAT8
         | TypeOid::BPCHAR
         | TypeOid::INTERVAL => false,
-        // Which types the fields have, the type alone does not tell.
+        // The type alone does not give the types of the fields.
         record if record.is_record() => false,
         array => match array.element() {
             Some(element) => key_equal_is_image_equal(element),

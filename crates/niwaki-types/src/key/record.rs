@@ -1,11 +1,13 @@
-//! Keys of composite values: the fields, each behind a mark and its type, and the end. The type is there for whoever reads a key
-//! without the catalog: in one column it is the same in all keys, so it decides nothing.
+//! Keys of composite values: the fields, each behind a mark and its type, and the end.
+//!
+//! The type is there for readers of a key without the catalog. In one column the type is the same
+//! in all keys, so it decides nothing.
 
 use super::{END, KeyOrder, MARKER_VALUE, encode_key, ended, key_length};
 use crate::error::{Result, TypeError};
 use crate::{Record, TypeOid};
 
-/// Before each field; [`END`] closes them.
+/// Mark before each field; [`END`] closes the fields.
 const FIELD: u8 = 0x01;
 
 pub(super) fn encode(record: &Record, out: &mut Vec<u8>) {
@@ -17,7 +19,7 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) {
     out.push(END);
 }
 
-/// How many bytes the encoding takes.
+/// Returns the number of bytes of the encoding.
 pub(super) fn length(bytes: &[u8], order: KeyOrder) -> Result<usize> {
     // Fields are always encoded ascending and inverted as a whole, as the elements of arrays.
     let turned;
@@ -28,9 +30,9 @@ pub(super) fn length(bytes: &[u8], order: KeyOrder) -> Result<usize> {
         bytes
     };
     let mut rest = bytes;
-    // How many values are open; damaged bytes must not take all of the stack.
+    // Number of open values. Damaged bytes must not take all of the stack.
     let mut open = 1usize;
-    // Each turn takes a byte at least.
+    // Each turn takes at least a byte.
     while open > 0 {
         let (mark, after) = rest.split_first().ok_or_else(ended)?;
         rest = after;

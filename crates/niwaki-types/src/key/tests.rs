@@ -56,7 +56,7 @@ proptest! {
     fn bytes_have_the_order_of_values((order, a, b) in pairs()) {
         let (left, right) = (encoded(&a, order), encoded(&b, order));
         prop_assert_eq!(left.cmp(&right), compare_ordered(order, &a, &b));
-        // A key is compared with what follows it: a proper prefix would let that decide.
+        // A key is compared with its following bytes: a proper prefix would let these decide.
         if left != right {
             prop_assert!(!left.starts_with(&right) && !right.starts_with(&left));
         }
@@ -74,7 +74,7 @@ proptest! {
         if let Datum::Text(text) = &b {
             let found = strip_text_key(text.as_bytes(), order, &key);
             prop_assert_eq!(found, equal.then_some(rest));
-            // A key that is cut off is no key.
+            // A truncated key is no key.
             let own = encoded(&b, order);
             let cut_off = strip_text_key(text.as_bytes(), order, &own[..own.len() - 1]);
             prop_assert_eq!(cut_off, None);
@@ -94,7 +94,7 @@ proptest! {
     fn values_come_back((order, value, other) in pairs()) {
         let mut bytes = encoded(&value, order);
         let length = bytes.len();
-        // What follows is another column's business.
+        // The following bytes belong to another column.
         encode_key(&other, order, &mut bytes);
         let (decoded, taken) = decode_key(&bytes, order).expect("an own encoding");
         prop_assert_eq!(taken, length);
@@ -153,7 +153,7 @@ fn zoned_times_are_ordered_by_moment_and_then_by_zone() {
     assert_eq!(key(0, 0), [0x20, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0]);
     assert!(key(13, -1) < key(12, 0) && key(12, 0) < key(11, 1));
     assert!(key(12, -1) < key(13, -1) && key(11, 1) < key(0, 14));
-    // What decodes to a time that no day has was not written here.
+    // A key of a time that no day has was not written here.
     let mut bytes = key(0, 0);
     bytes[1] = 0x7f;
     assert_eq!(decode_key(&bytes, order).expect_err("damaged").sqlstate, "XX001");

@@ -1,7 +1,8 @@
 //! Values that do not stand in their row as they are: compressed there, or out of line.
 //!
-//! Only values of variable length, and only those that may be long ([`can_be_apart`]). What is compressed,
-//! or stored elsewhere, is a value's **image**: its stored form without the length header.
+//! Only values of variable length are stored so, and only of types that may be long
+//! ([`can_be_apart`]). The bytes that are compressed, or stored elsewhere, are the value's
+//! **image**: its stored form without the length header.
 
 use std::borrow::Cow;
 
@@ -12,13 +13,13 @@ use crate::{Datum, TypeOid};
 /// Longest image of a value, in bytes: a byte less than a gibibyte.
 pub const IMAGE_MAX: usize = crate::growing::VALUE_BYTES_MAX;
 
-/// How the bytes of an image are compressed. Numbers are part of the format.
+/// Compression method of the bytes of an image. Numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Compression {
     /// Not at all.
     None = 0,
-    /// As one block of lz4, without a length of its own.
+    /// One block of lz4, without its own length.
     Lz4 = 1,
 }
 
@@ -34,31 +35,31 @@ impl Compression {
     }
 }
 
-/// What stands in a row for a value that is elsewhere. Block, offset and transaction are numbers that the
-/// layers above give a meaning to; together they name one value for ever.
+/// The pointer in a row to an out-of-line value. Block, offset and transaction are numbers that get
+/// a meaning from the layers above. Together they name one value for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ValuePointer {
-    /// How the stored bytes are compressed.
+    /// Compression method of the stored bytes.
     pub compression: Compression,
     /// Bytes of the image.
     pub raw_length: u32,
     /// Bytes that are stored.
     pub stored_length: u32,
-    /// Who stored them.
+    /// Transaction that stored them.
     pub xid: u64,
     /// Block of the first piece.
     pub block: u32,
-    /// Line pointer of the first piece on it.
+    /// Line pointer of the first piece on that block.
     pub offset: u16,
 }
 
 impl ValuePointer {
     /// Bytes of a pointer.
     pub const SIZE: usize = 23;
-    /// Bytes that it takes in a row.
+    /// Bytes of a pointer in a row.
     pub const SIZE_IN_ROW: usize = Self::SIZE + 2;
 
-    /// Its bytes.
+    /// Returns the bytes of the pointer.
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         let fields: [&[u8]; 6] = [
@@ -78,7 +79,7 @@ impl ValuePointer {
     /// Reads [`ValuePointer::to_bytes`].
     ///
     /// # Errors
-    /// `XX001` when the bytes are no pointer, or its lengths cannot be.
+    /// `XX001` when the bytes are no pointer, or its lengths are impossible.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let wrong = || TypeError::corrupt("a pointer to a value out of line is damaged");
         let mut cursor = Cursor::new(bytes);
@@ -106,24 +107,24 @@ impl ValuePointer {
     }
 }
 
-/// A value that does not stand in its row as it is.
+/// A compressed or out-of-line value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Apart<'a> {
-    /// It stands there compressed.
+    /// The row has the compressed image.
     Compressed {
-        /// How.
+        /// The compression method.
         compression: Compression,
         /// Bytes of the image.
         raw_length: u32,
         /// The compressed image.
         bytes: &'a [u8],
     },
-    /// It is elsewhere.
+    /// The row has a pointer to the value (a TOAST pointer).
     OutOfLine(ValuePointer),
 }
 
 impl Apart<'_> {
-    /// Bytes that it takes in a row.
+    /// Returns the bytes that the value takes in a row.
     pub fn size_in_row(&self) -> usize {
         match self {
             Self::Compressed { bytes, .. } => compressed_size_in_row(bytes.len()),
@@ -132,20 +133,21 @@ impl Apart<'_> {
     }
 }
 
-/// Bytes before a compressed image that its length header counts: the method, the length of the image.
+/// Bytes before a compressed image that its length header counts: the method, the length of the
+/// image.
 pub(super) const COMPRESSED_HEAD: usize = 5;
 
-/// Bytes that a compressed image of so many bytes takes in a row.
+/// Returns the bytes in a row of a compressed image of `bytes` bytes.
 pub fn compressed_size_in_row(bytes: usize) -> usize {
     size_in_row(bytes.saturating_add(COMPRESSED_HEAD)).saturating_add(1)
 }
 
-/// Bytes that an image of so many bytes takes in a row as it is.
+/// Returns the bytes in a row of an uncompressed image of `image_bytes` bytes.
 pub fn size_in_row(image_bytes: usize) -> usize {
     value::header_length(image_bytes).saturating_add(image_bytes)
 }
 
-/// Whether values of a type may be compressed or out of line.
+/// Decides whether values of a type may be compressed or out of line.
 pub fn can_be_apart(oid: TypeOid) -> bool {
     matches!(
         oid,
@@ -161,7 +163,7 @@ pub fn can_be_apart(oid: TypeOid) -> bool {
         || oid.is_composite()
 }
 
-/// The image of a value that [`can_be_apart`], and is not NULL.
+/// Returns the image of a value that [`can_be_apart`], and is not NULL.
 ///
 /// # Panics
 /// If the value is not of this type.
@@ -180,7 +182,7 @@ pub fn image(oid: TypeOid, value: &Datum) -> Cow<'_, [u8]> {
     }
 }
 
-/// The value that has this image.
+/// Returns the value that has this image.
 ///
 /// # Errors
 /// `XX001` when no value of the type has it.
@@ -188,7 +190,8 @@ pub fn value_of_image(oid: TypeOid, image: &[u8]) -> Result<Datum> {
     value::read_image(oid, image)
 }
 
-/// Compresses an image. `None` if that does not save anything, or the image is longer than [`IMAGE_MAX`].
+/// Compresses an image. `None` if that does not save anything, or the image is longer than
+/// [`IMAGE_MAX`].
 pub fn compress(image: &[u8]) -> Option<Vec<u8>> {
     if image.len() > IMAGE_MAX {
         return None;
@@ -197,10 +200,10 @@ pub fn compress(image: &[u8]) -> Option<Vec<u8>> {
     (compressed.len() < image.len()).then_some(compressed)
 }
 
-/// The image of `raw_length` bytes behind stored bytes.
+/// Returns the image of `raw_length` bytes from its stored bytes.
 ///
 /// # Errors
-/// `XX001` when they are not what was stored.
+/// `XX001` when these are not the bytes that were stored.
 pub fn decompress(
     compression: Compression,
     raw_length: u32,
@@ -212,7 +215,8 @@ pub fn decompress(
         Compression::None if bytes.len() == length => Ok(bytes),
         Compression::None => Err(wrong("that is not compressed has another length")),
         Compression::Lz4 => {
-            // No byte of lz4 stands for more than 255: a damaged length asks for no more memory than that.
+            // A byte of lz4 stands for at most 255 bytes, so a damaged length asks for no more
+            // memory than that.
             let most = bytes.len().saturating_mul(255);
             if length > IMAGE_MAX || length > most {
                 return Err(wrong("claims to be longer than it can be"));
@@ -227,7 +231,7 @@ pub fn decompress(
     }
 }
 
-/// Reads what follows the first byte of a compressed value.
+/// Reads the bytes behind the first byte of a compressed value.
 pub(super) fn read_compressed<'a>(cursor: &mut Cursor<'a>) -> Result<Apart<'a>> {
     let wrong = || TypeError::corrupt("a compressed value ends in its header");
     let (head, bytes) =

@@ -19,7 +19,7 @@ pub(super) fn write_array(element: TypeOid, array: &Array, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends how many dimensions there are, then the length and the lower bound of each.
+/// Appends the number of dimensions, then the length and the lower bound of each.
 pub(super) fn write_dimensions(dimensions: &[Dimension], out: &mut Vec<u8>) {
     // At most six.
     out.push(dimensions.len() as u8);
@@ -29,7 +29,7 @@ pub(super) fn write_dimensions(dimensions: &[Dimension], out: &mut Vec<u8>) {
     }
 }
 
-/// The array that has this image; `depth` is how many values it stands in.
+/// Reads the array that has this image; `depth` is the number of values it stands in.
 ///
 /// # Errors
 /// `XX001`
@@ -59,7 +59,8 @@ pub(super) fn read_array(element: TypeOid, bytes: &[u8], depth: usize) -> Result
     Ok(Datum::Array(element, Arc::new(Array::stored(&dimensions, values).map_err(damaged)?)))
 }
 
-/// The dimensions that [`write_dimensions`] wrote, and how many elements follow them.
+/// Reads the dimensions that [`write_dimensions`] wrote. Returns them and the number of elements
+/// that follow.
 ///
 /// # Errors
 /// `XX001` for dimensions that no array has, and if fewer bytes follow than there are elements.
@@ -69,14 +70,14 @@ pub(super) fn read_dimensions(cursor: &mut Cursor<'_>) -> Result<(Vec<Dimension>
     for _ in 0..count {
         let length = u32::from_le_bytes(cursor.take()?);
         let lower = i32::from_le_bytes(cursor.take()?);
-        // Vectors have one.
+        // Only vectors have an empty dimension.
         if length == 0 && (count > 1 || lower != 0) {
             return Err(TypeError::corrupt("stored array has a dimension without elements"));
         }
         dimensions.push(Dimension { length, lower });
     }
     let count = check_dimensions(&dimensions).map_err(damaged)?;
-    // Each element takes a byte at least, so a wrong count cannot ask for more memory than that.
+    // Each element takes at least a byte, so a wrong count cannot ask for more memory than that.
     if count > cursor.rest().len() {
         return Err(ended());
     }

@@ -1,7 +1,7 @@
 //! The stored form of a row.
 //!
-//! First the null bitmap, if any value is NULL, then the values that are not, packed without
-//! alignment. The README gives every byte.
+//! The row begins with the null bitmap, if any value is NULL. Then follow the values that are not
+//! NULL, packed without alignment. The README gives every byte.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod apart;
@@ -28,18 +28,18 @@ pub use view::{ColumnMask, Field, KeyPart, RowView};
 
 use crate::{ColumnType, Datum};
 
-/// Appends the stored form of a row: null bitmap first (only when some value is NULL, told by the
-/// result), then each non-null value, packed without alignment; variable-length values with a
-/// varint length before them.
+/// Appends the stored form of a row: null bitmap first, only when some value is NULL. Then follows
+/// each non-null value, packed without alignment. Variable-length values have a varint length
+/// before them. Returns whether there is a null bitmap.
 ///
 /// # Panics
-/// If there are more or fewer values than columns, or a value is not of its column's type: the
-/// executor has converted it, and storing it would make the row unreadable.
+/// If there are more or fewer values than columns, or a value is not of its column's type. The
+/// executor has converted each value, and storing another one would make the row unreadable.
 pub fn form_row(columns: &[ColumnType], values: &[Datum], out: &mut Vec<u8>) -> bool {
     form_row_apart(columns, values, |_| None, out)
 }
 
-/// As [`form_row`]; values for which `apart` has a form, by column, get that instead of their own.
+/// Does [`form_row`]; a value with a form in `apart`, by column, gets that form instead of its own.
 ///
 /// # Panics
 /// As [`form_row`], and if a value has a form that its type cannot have ([`can_be_apart`]).

@@ -1,4 +1,5 @@
-//! The stored form of a composite value: how many fields, then for each its type, whether it is NULL, and its value.
+//! The stored form of a composite value: the number of fields, then for each its type, a NULL flag,
+//! and its value.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use super::value::{Cursor, ended, write};
 use crate::error::{Result, TypeError};
 use crate::{Datum, RECORD_DEPTH_MAX, Record, TypeOid};
 
-/// Bytes of a field that is NULL: those of no field are fewer.
+/// Bytes of a field that is NULL: no field has fewer.
 const FIELD_BYTES_MIN: usize = 5;
 
 pub(super) fn write_record(record: &Record, out: &mut Vec<u8>) {
@@ -22,7 +23,8 @@ pub(super) fn write_record(record: &Record, out: &mut Vec<u8>) {
     }
 }
 
-/// The value of a composite type that has this image; `depth` is how many values it stands in.
+/// Reads the value of a composite type that has this image; `depth` is the number of values it
+/// stands in.
 ///
 /// # Errors
 /// `XX001`
@@ -53,10 +55,10 @@ pub(super) fn read_record(oid: TypeOid, bytes: &[u8], depth: usize) -> Result<Da
     Ok(Datum::Record(oid, Arc::new(Record::new(kinds, values))))
 }
 
-/// The next value, a part of one that stands in `depth` others.
+/// Takes the next value, a field of a value nested in `depth` others.
 ///
 /// # Errors
-/// `XX001`, also for values in one another that are too many: damaged bytes must not take all of the stack.
+/// `XX001`, also for values nested too deeply: damaged bytes must not take all of the stack.
 pub(super) fn take_field(cursor: &mut Cursor<'_>, kind: TypeOid, depth: usize) -> Result<Datum> {
     let element = match kind.element() {
         Some(element) if element.is_composite() => Some(element),

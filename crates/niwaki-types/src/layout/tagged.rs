@@ -1,6 +1,7 @@
-//! Values that say of which kind they are: rows in temporary files, whose reader knows no types.
+//! Values with a tag for their kind: rows in temporary files, whose reader knows no types.
 //!
-//! A byte tells the kind, then the value stands as in a stored row. Nothing of this outlives a statement.
+//! A byte tells the kind, then the value stands as in a stored row. Nothing of this outlives a
+//! statement.
 
 use std::sync::Arc;
 
@@ -14,10 +15,11 @@ const ARRAY: u8 = 1;
 const ENUM: u8 = 22;
 const RECORD: u8 = 23;
 
-/// Most values in one another: more than a statement can nest.
+/// Most nested values: more than a statement can nest.
 const VALUES_DEPTH_MAX: usize = crate::ROWS_DEPTH_MAX;
 
-/// The kind of a value that is neither NULL nor an array, label or composite value: its byte, and a type whose values are of it.
+/// Kinds of values that are neither NULL nor an array, label or composite value. Each has its byte,
+/// and a type whose values are of that kind.
 const KINDS: [(u8, TypeOid); 20] = [
     (2, TypeOid::BOOL),
     (3, TypeOid::INT2),
@@ -98,7 +100,8 @@ pub fn write_tagged(value: &Datum, out: &mut Vec<u8>) {
     }
 }
 
-/// Fields are tagged themselves, behind their types, and their names if the value has names of its own.
+/// Writes the fields, tagged themselves, behind their types. The names follow if the value has its
+/// own names.
 fn write_record(record: &Record, out: &mut Vec<u8>) {
     let names = record.names();
     out.push(names.is_some().into());
@@ -139,7 +142,7 @@ pub fn write_tagged_row(values: &[Datum], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the values that stand in `bytes`, up to its end, to `row`.
+/// Appends the values in `bytes`, up to its end, to `row`.
 ///
 /// # Errors
 /// `XX001` for bytes that [`write_tagged`] did not write.
@@ -152,7 +155,7 @@ pub fn read_tagged_row(bytes: &[u8], row: &mut Vec<Datum>) -> Result<()> {
     Ok(())
 }
 
-/// Puts the values that stand in `bytes`, up to its end, into the first places of `row`; returns how many.
+/// Puts the values in `bytes`, up to its end, into the first places of `row`; returns their number.
 ///
 /// # Errors
 /// As [`read_tagged_row`], and if there are more values than places.
@@ -175,7 +178,8 @@ fn damaged() -> TypeError {
     TypeError::corrupt("a temporary row has a value of no known kind, or too many values")
 }
 
-/// Elements are tagged themselves: of some types, those of the catalog alone, no row can be stored.
+/// Reads an array whose elements are tagged themselves: no row can be stored for some types, which
+/// only the catalog has.
 fn read_array(element: TypeOid, bytes: &[u8], depth: usize) -> Result<Datum> {
     let mut cursor = Cursor::new(bytes);
     let (dimensions, count) = array::read_dimensions(&mut cursor)?;
@@ -190,7 +194,7 @@ fn read_array(element: TypeOid, bytes: &[u8], depth: usize) -> Result<Datum> {
     Ok(Datum::Array(element, Arc::new(array)))
 }
 
-/// A value that is no array, behind its tag.
+/// Takes a value that is no array, behind its tag.
 #[inline]
 fn take_plain(tag: u8, cursor: &mut Cursor<'_>, depth: usize) -> Result<Datum> {
     if tag == NULL {

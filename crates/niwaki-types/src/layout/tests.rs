@@ -8,7 +8,7 @@ use crate::{
     Jsonb, KeyOrder, Numeric, TimeTz, TypeOid, Vector, compress, encode_key, value_of_image,
 };
 
-/// A value that stands in its row as it is.
+/// Returns a value that is neither compressed nor out of line.
 fn plain(view: &mut RowView<'_>, column: usize) -> Datum {
     match view.get(column).expect("own row").expect("the row has it") {
         Field::Value(value) => value,
@@ -55,7 +55,7 @@ proptest! {
         if let Some(last) = values.len().checked_sub(1) {
             prop_assert!(read_tagged_into(&bytes, &mut places[..last]).is_err());
         }
-        // What is cut off is a row of fewer values, or none.
+        // The remaining bytes are a row of fewer values, or none.
         let cut = cut % (bytes.len() + 1);
         let mut found = Vec::new();
         if read_tagged_row(&bytes[..cut], &mut found).is_ok() {
@@ -71,7 +71,7 @@ proptest! {
         let mut view = RowView::new(&columns, columns.len(), has_nulls, &bytes).expect("own row");
         view.check().expect("own row");
 
-        // In any order, some of them twice.
+        // Columns are read in any order, some of them twice.
         for step in 0..columns.len() * 2 {
             let column = (order as usize).wrapping_mul(step + 1) % columns.len();
             prop_assert!(view.get_apart(column).expect("own row").is_none());
@@ -95,7 +95,7 @@ proptest! {
         let order = KeyOrder::ascending(TypeOid::INT4);
         prop_assert_eq!(view.encode_key(columns.len(), order, &mut Vec::new()).expect("own row"), None);
 
-        // A place that was not asked for keeps what stands there.
+        // A place that was not asked for keeps its value.
         let mut places = vec![Datum::text("untouched"); columns.len()];
         let mut apart = Vec::new();
         let present = view.deform_into(&mut places, &mask, &mut apart).expect("own row");
@@ -106,7 +106,7 @@ proptest! {
             prop_assert!(same_image(place, expected));
         }
 
-        // Twice into vectors, which have a value more each time.
+        // The row is decoded twice into vectors, which have a value more each time.
         let mut vectors: Vec<Vector> = columns.iter().map(|kind| Vector::for_type(kind.oid)).collect();
         for rows in 1..=2 {
             let present = view.deform_into_vectors(&mut vectors, &mask, &mut Vec::new()).expect("own row");
@@ -171,7 +171,7 @@ proptest! {
             });
             let said = view.goes_on_as(&others);
             prop_assert!(!said || alike, "column {column}");
-            // Nothing but a NULL keeps it from being said.
+            // Only NULLs may make `goes_on_as` false for rows that are alike.
             let no_null = !nulls && !other_nulls;
             prop_assert!(said || !alike || !no_null, "column {column}, same {same}");
         }
@@ -221,7 +221,7 @@ proptest! {
     }
 }
 
-/// Must not panic, whatever the bytes are.
+/// Reads everything; must not panic, whatever the bytes are.
 fn read_everything(columns: &[ColumnType], has_nulls: bool, bytes: &[u8]) {
     let Ok(mut view) = RowView::new(columns, columns.len(), has_nulls, bytes) else { return };
     let sound = view.check().is_ok();
@@ -269,7 +269,8 @@ fn bytes_of_arrays_are_as_the_format_says() {
 
 #[test]
 fn damaged_arrays_are_refused() {
-    // Seven dimensions; none of some length; more elements than bytes; elements behind the last one.
+    // Cases: seven dimensions; no dimension but a length; more elements than bytes; elements behind
+    // the last one.
     for (image, message) in [
         (&[21, 0, 0, 0, 7][..], "stored row ends inside a value"),
         (&[21, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0], "a dimension without elements"),
@@ -393,7 +394,7 @@ fn lengths_grow_at_128_and_16384() {
     }
 }
 
-/// A pointer with a different number in each field.
+/// Returns a pointer with a different number in each field.
 fn pointer(compression: Compression) -> ValuePointer {
     let stored_length = if compression == Compression::None { 0x0403_0201 } else { 0x0003_0201 };
     ValuePointer {
@@ -469,7 +470,7 @@ fn damaged_values_apart_are_refused() {
         &ValuePointer { raw_length: 9, ..pointer(Compression::None) }.to_bytes(),
     );
     refused(&wrong);
-    // A type whose values always stand in their row.
+    // This type's values are never compressed or out of line.
     let columns = [ColumnType::new(TypeOid::NAME)];
     let mut view = RowView::new(&columns, 1, false, &[0xc1, 5, 1, 1, 0, 0, 0]).expect("a row");
     assert_eq!(view.get(0).expect_err("a name").sqlstate, "XX001");
@@ -477,7 +478,7 @@ fn damaged_values_apart_are_refused() {
     let code = |length: u32, bytes: &'static [u8]| {
         decompress(Compression::Lz4, length, bytes.into()).expect_err("damaged").sqlstate
     };
-    // A length that no such block can have asks for no memory.
+    // An impossible length of such a block asks for no memory.
     assert_eq!(code(u32::MAX, &[0x1f, 0, 1, 0]), "XX001");
     assert_eq!(code(1 << 30, &[0x1f, 0, 1, 0]), "XX001");
     assert_eq!(code(500, &[0x1f, 0, 1, 0]), "XX001");

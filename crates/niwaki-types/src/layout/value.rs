@@ -7,17 +7,18 @@ use super::{array, record};
 use crate::error::{Result, TypeError};
 use crate::{Datum, Interval, Jsonb, Numeric, TimeTz, TypeOid, Vector, datetime};
 
-/// Longest length that the one-byte header says.
+/// Longest length that the one-byte header expresses.
 const SHORT_MAX: usize = 0x7f;
-/// First byte of a two-byte header: the upper six bits of the length stand in it.
+/// First byte of a two-byte header; it has the upper six bits of the length.
 const MEDIUM: u8 = 0x80;
-/// Longest length that the two-byte header says.
+/// Longest length that the two-byte header expresses.
 const MEDIUM_MAX: usize = 0x3fff;
 /// A little-endian `u32` length follows.
 const LONG: u8 = 0xc0;
-/// The value is compressed: a length header, the method, the length of the image and the compressed image follow.
+/// Tag of a compressed value: a length header, the method, the length of the image and the
+/// compressed image follow.
 const COMPRESSED: u8 = 0xc1;
-/// One byte with the length of a pointer, then the pointer to a value out of line.
+/// Tag of an out-of-line value: one byte with the length of a pointer, then the pointer.
 const OUT_OF_LINE: u8 = 0xc2;
 
 /// Appends the stored form of `value`, which is not NULL.
@@ -92,10 +93,10 @@ fn write_other(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends what `body` writes with its length before it.
+/// Appends the bytes that `body` writes, with their length before them.
 pub(super) fn write_counted(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
-    // Most are short: leave one byte for the length, and make room if it was not enough.
+    // Most lengths are short: leave one byte for the length, and make room if that was not enough.
     out.push(0);
     let body_start = out.len();
     body(out);
@@ -105,7 +106,7 @@ pub(super) fn write_counted(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) 
     out.splice(start..body_start, header);
 }
 
-/// Appends the stored form of a value that does not stand in its row as it is.
+/// Appends the stored form of a compressed or out-of-line value.
 pub(super) fn write_apart(value: &Apart<'_>, out: &mut Vec<u8>) {
     match value {
         Apart::Compressed { compression, raw_length, bytes } => {
@@ -123,7 +124,7 @@ pub(super) fn write_apart(value: &Apart<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Bytes of the header of a variable-length value of `length` bytes.
+/// Returns the bytes of the header of a variable-length value of `length` bytes.
 pub(super) fn header_length(length: usize) -> usize {
     if length <= SHORT_MAX {
         1
@@ -149,9 +150,9 @@ fn write_length(length: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether values of this type are equal only if their stored forms are: two that tell and differ are two values, and
-/// two keys. Not where equal values are written in several ways (1.0 and 1.00), nor of a form that is one of
-/// several (compressed, or out of line).
+/// Decides whether stored forms tell values of this type apart: different forms are different
+/// values, and different keys. False where equal values are written in several ways (1.0 and 1.00).
+/// False too for a form that is one of several (compressed, or out of line).
 #[inline]
 pub fn form_tells(oid: TypeOid, form: &[u8]) -> bool {
     match oid {
@@ -204,7 +205,7 @@ impl<'a> Cursor<'a> {
         Ok(front)
     }
 
-    /// The value that comes next, if it does not stand there as it is; nothing is taken if it does.
+    /// Takes the next value, if it is compressed or out of line; takes nothing otherwise.
     #[inline]
     pub(super) fn take_apart(&mut self, oid: TypeOid) -> Result<Option<Apart<'a>>> {
         match self.rest.first() {
@@ -226,7 +227,7 @@ impl<'a> Cursor<'a> {
         ValuePointer::from_bytes(pointer).map(Apart::OutOfLine)
     }
 
-    /// The bytes of a variable-length value, its header taken off.
+    /// Takes the bytes of a variable-length value without its header.
     #[inline]
     pub(super) fn take_counted(&mut self) -> Result<&'a [u8]> {
         let [first] = self.take()?;
@@ -257,7 +258,7 @@ impl<'a> Cursor<'a> {
         self.take_slice(length)
     }
 
-    /// The stored bytes of the next value, without length header.
+    /// Takes the stored bytes of the next value, without length header.
     #[inline]
     pub(super) fn take_raw(&mut self, oid: TypeOid) -> Result<&'a [u8]> {
         match oid.fixed_length() {
@@ -266,7 +267,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes over the next value, however it stands there.
+    /// Skips the next value in whatever form.
     #[inline]
     pub(super) fn skip(&mut self, oid: TypeOid) -> Result<()> {
         match self.take_apart(oid)? {
@@ -275,7 +276,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The bytes of the next value, however it stands there, with what says so.
+    /// Takes the bytes of the next value in whatever form, with the header or tag that gives the
+    /// form.
     #[inline]
     pub(super) fn take_stored(&mut self, oid: TypeOid) -> Result<&'a [u8]> {
         let before = self.rest;
@@ -284,7 +286,7 @@ impl<'a> Cursor<'a> {
         Ok(before.get(..taken).unwrap_or_default())
     }
 
-    /// The next value.
+    /// Takes the next value.
     #[inline]
     pub(super) fn take_value(&mut self, oid: TypeOid) -> Result<Datum> {
         match oid {
@@ -295,7 +297,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The bytes of the value as it stands there, if its type is one of text.
+    /// Takes the bytes of the value, if its type is one of text and it is neither compressed nor
+    /// out of line.
     #[inline]
     pub(super) fn take_text(&mut self, oid: TypeOid) -> Result<Option<&'a [u8]>> {
         if oid.is_text() { self.take_counted().map(Some) } else { Ok(None) }
@@ -361,7 +364,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The value of variable length that has this image.
+/// Reads the value of variable length that has this image.
 pub(super) fn read_image(oid: TypeOid, image: &[u8]) -> Result<Datum> {
     Ok(match oid {
         text if text.is_text() => read_text(image)?,

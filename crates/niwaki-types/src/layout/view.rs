@@ -1,4 +1,4 @@
-//! Reading values out of a stored row, only as far as they are asked for.
+//! Lazy reading of values in a stored row: only as far as they are asked for.
 
 use super::apart::{Apart, decompress, value_of_image};
 use super::value::{Cursor, ended};
@@ -6,23 +6,23 @@ use crate::error::{Result, TypeError};
 use crate::key::{KeyOrder, encode_key, encode_text_key, strip_key, strip_text_key};
 use crate::{ColumnType, Datum, Vector};
 
-/// A set of columns, by position. The first 64 take no memory of their own.
+/// A set of columns, by position. The first 64 need no allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnMask {
     first: u64,
-    /// The columns behind the first 64, of which the last word is not zero.
+    /// The columns behind the first 64; the last word is not zero.
     rest: Vec<u64>,
     /// One more than the last column in the set.
     end: usize,
 }
 
 impl ColumnMask {
-    /// No columns.
+    /// Returns the empty set.
     pub const fn none() -> Self {
         Self { first: 0, rest: Vec::new(), end: 0 }
     }
 
-    /// The first `count` columns.
+    /// Returns the first `count` columns.
     pub fn all(count: usize) -> Self {
         (0..count).collect()
     }
@@ -44,7 +44,7 @@ impl ColumnMask {
         self.end = self.end.max(column.saturating_add(1));
     }
 
-    /// Whether `column` is in the set.
+    /// Decides whether `column` is in the set.
     #[inline]
     pub fn contains(&self, column: usize) -> bool {
         let word = match (column / 64).checked_sub(1) {
@@ -54,25 +54,25 @@ impl ColumnMask {
         word >> (column % 64) & 1 == 1
     }
 
-    /// Whether some column is in both sets.
+    /// Decides whether some column is in both sets.
     #[inline]
     pub fn meets(&self, other: &Self) -> bool {
         let behind = || self.rest.iter().zip(&other.rest).any(|(one, other)| one & other != 0);
         self.first & other.first != 0 || behind()
     }
 
-    /// One more than the last column of the set: nothing from here on needs to be looked at.
+    /// Returns one more than the last column of the set: columns from here on need no look.
     #[inline]
     pub fn end(&self) -> usize {
         self.end
     }
 
-    /// Whether there is no column in the set.
+    /// Decides whether the set has no column.
     pub fn is_empty(&self) -> bool {
         self.end == 0
     }
 
-    /// The columns of the set, in order.
+    /// Returns the columns of the set, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.end).filter(|column| self.contains(*column))
     }
@@ -86,23 +86,23 @@ impl FromIterator<usize> for ColumnMask {
     }
 }
 
-/// What a row has in a column.
+/// The content of a row's column.
 #[derive(Clone, Debug)]
 pub enum Field<'a> {
     /// The value.
     Value(Datum),
-    /// A value that does not stand there as it is.
+    /// A compressed or out-of-line value.
     Apart(Apart<'a>),
 }
 
-/// What a key has where that of a row's column would be.
+/// The part of a key at the place of a row's column, compared with the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPart<'k> {
-    /// The same; this follows.
+    /// The same key; the rest of the key follows.
     Rest(&'k [u8]),
-    /// Another one.
+    /// Another key.
     Other,
-    /// The row's value does not stand in it as it is: that cannot be told.
+    /// The row's value is compressed or out of line: the comparison cannot be made.
     Apart,
     /// The row is older than the column.
     Missing,
@@ -114,25 +114,27 @@ impl<'k> From<Option<&'k [u8]>> for KeyPart<'k> {
     }
 }
 
-/// A stored row. It walks its bytes from the front and remembers where it stands, so asking for
-/// columns in ascending order touches each byte once and decodes nothing that was not asked for.
+/// A view of a stored row. It walks the row's bytes from the front and remembers its position. So
+/// asking for columns in ascending order touches each byte once and decodes only the columns asked
+/// for.
 #[derive(Clone, Debug)]
 pub struct RowView<'a> {
     columns: &'a [ColumnType],
     /// The null bitmap; empty when no value is NULL.
     nulls: &'a [u8],
     start: Cursor<'a>,
-    /// The column that `cursor` stands before.
+    /// The column before which `cursor` stands.
     next: usize,
     cursor: Cursor<'a>,
 }
 
 impl<'a> RowView<'a> {
-    /// A view of `bytes`, the first `natts` of `columns` as [`super::form_row`] wrote them;
-    /// `has_nulls` is what it returned. `columns` may be longer: the table has gained columns since.
+    /// Makes a view of `bytes`, the first `natts` of `columns` as [`super::form_row`] wrote them.
+    /// `has_nulls` is the result of that function. `columns` may be longer: the table has gained
+    /// columns since.
     ///
     /// # Errors
-    /// `XX001` when there are more attributes than columns, or not even the bitmap is there.
+    /// `XX001` when there are more attributes than columns, or the bitmap is cut short.
     pub fn new(
         columns: &'a [ColumnType],
         natts: usize,
@@ -150,7 +152,8 @@ impl<'a> RowView<'a> {
         Ok(Self { columns, nulls, start: cursor, next: 0, cursor })
     }
 
-    /// Columns that the row has: those from here on were added to the table later.
+    /// Returns the number of columns that the row has: later columns were added to the table after
+    /// it.
     pub fn natts(&self) -> usize {
         self.columns.len()
     }
@@ -160,7 +163,7 @@ impl<'a> RowView<'a> {
         self.nulls.get(column / 8).is_some_and(|bits| bits >> (column % 8) & 1 == 1)
     }
 
-    /// Moves before `column`, which the row has.
+    /// Moves the cursor before `column`, which the row has.
     #[inline]
     fn seek(&mut self, column: usize) -> Result<()> {
         if column < self.next {
@@ -178,7 +181,7 @@ impl<'a> RowView<'a> {
         Ok(())
     }
 
-    /// What the row has in `column`, or `None` when it is older than the column.
+    /// Returns the content of `column`, or `None` when the row is older than the column.
     ///
     /// # Errors
     /// `XX001` when the bytes are not a stored row.
@@ -198,8 +201,9 @@ impl<'a> RowView<'a> {
         Ok(Some(field))
     }
 
-    /// Appends the key of `column` ([`encode_key`]), without a value made of it where that takes memory. `None`: the row is
-    /// older than the column. False: its value does not stand in the row as it is. Nothing is appended then.
+    /// Appends the key of `column` ([`encode_key`]), without making a value where that takes
+    /// memory. `None`: the row is older than the column. False: the value is compressed or out of
+    /// line. Nothing is appended in these two cases.
     ///
     /// # Errors
     /// `XX001` when the bytes are not a stored row.
@@ -227,7 +231,8 @@ impl<'a> RowView<'a> {
         Ok(Some(stands))
     }
 
-    /// Whether `key` begins with the key of `column` ([`encode_key`]), without a key made of it where that takes memory.
+    /// Compares the start of `key` with the key of `column` ([`encode_key`]), without making a key
+    /// where that takes memory.
     ///
     /// # Errors
     /// `XX001` when the bytes are not a stored row.
@@ -255,8 +260,9 @@ impl<'a> RowView<'a> {
         Ok(part)
     }
 
-    /// The bytes that stand in the row for `column`, length and form included: of two versions, equal ones are
-    /// equal values. `None` when the row is older than the column, `Some(None)` for NULL.
+    /// Returns the bytes in the row for `column`, length and form included. Equal bytes of two
+    /// versions are equal values. `None` when the row is older than the column, `Some(None)` for
+    /// NULL.
     ///
     /// # Errors
     /// `XX001` when the bytes are not a stored row.
@@ -273,7 +279,8 @@ impl<'a> RowView<'a> {
         Ok(Some(Some(stored)))
     }
 
-    /// Whether both rows go on alike behind the columns that were asked for last: the same columns, NULLs and bytes.
+    /// Decides whether both rows are alike behind the last columns asked for: the same columns,
+    /// NULLs and bytes.
     #[inline]
     pub fn goes_on_as(&self, other: &Self) -> bool {
         self.next == other.next
@@ -282,7 +289,7 @@ impl<'a> RowView<'a> {
             && self.cursor.rest() == other.cursor.rest()
     }
 
-    /// The value of `column` if it does not stand in the row as it is.
+    /// Returns the value of `column` if it is compressed or out of line.
     ///
     /// # Errors
     /// `XX001` when the bytes are not a stored row.
@@ -299,9 +306,9 @@ impl<'a> RowView<'a> {
     }
 
     /// Decodes the columns of `needed` into their places in `out` and leaves the other places as
-    /// they are; so it does with values that do not stand in the row as they are, which go to `apart`
-    /// with their columns. Returns [`RowView::natts`]: needed columns from there on are untouched too, and
-    /// get their default from the caller.
+    /// they are. Places of compressed or out-of-line values stay too: these values go to `apart`
+    /// with their columns. Returns [`RowView::natts`]. Needed columns from there on are untouched
+    /// too, and get their default from the caller.
     ///
     /// # Errors
     /// `XX001` when the bytes are not a stored row or `out` is too short.
@@ -335,9 +342,9 @@ impl<'a> RowView<'a> {
         Ok(self.columns.len())
     }
 
-    /// As [`RowView::deform_into`], each value appended to the vector in its column's place. Values that do not stand in the row as
-    /// they are get a NULL for the time being, which the caller replaces by what they are; so do those of columns that the row does
-    /// not have.
+    /// Works as [`RowView::deform_into`], and appends each value to the vector in its column's
+    /// place. Compressed and out-of-line values get a NULL for the time being, which the caller
+    /// replaces by the value. Columns that the row does not have get a NULL likewise.
     ///
     /// # Errors
     /// As [`RowView::deform_into`]; vectors of the row's columns are then of different lengths.
@@ -376,11 +383,11 @@ impl<'a> RowView<'a> {
         Ok(self.columns.len())
     }
 
-    /// Verifies the whole row: every value that is there decodes, nothing follows the last one, and the unused
-    /// bits of the bitmap are zero.
+    /// Verifies the whole row: every value in it decodes, nothing follows the last one, and the
+    /// unused bits of the bitmap are zero.
     ///
     /// # Errors
-    /// `XX001` with what is wrong.
+    /// `XX001` with a description of the fault.
     pub fn check(&self) -> Result<()> {
         let mut cursor = self.start;
         for (column, kind) in self.columns.iter().enumerate() {

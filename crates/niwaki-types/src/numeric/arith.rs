@@ -8,16 +8,17 @@ use super::{
 };
 use crate::error::{Result, TypeError};
 
-/// Digits before the decimal point that a number has at most, and one more: nothing is left of it there.
+/// Bound of the digits before the decimal point: one more than a number can have. Rounding there
+/// leaves nothing.
 const WHOLE_DIGITS_END: i32 = 131_073;
 
-/// A scale to round to, no farther than numbers have digits.
+/// Limits a scale to round to: no farther than numbers have digits.
 fn useful(scale: i32) -> i32 {
     scale.clamp(-WHOLE_DIGITS_END, SCALE_MAX as i32)
 }
 
 impl Numeric {
-    /// Sum; its scale is the larger of the two.
+    /// Returns the sum; its scale is the larger of the two.
     ///
     /// # Errors
     /// `22003` when the result has too many digits.
@@ -45,7 +46,7 @@ impl Numeric {
         }
     }
 
-    /// Difference; its scale is the larger of the two.
+    /// Returns the difference; its scale is the larger of the two.
     ///
     /// # Errors
     /// `22003` when the result has too many digits.
@@ -53,7 +54,7 @@ impl Numeric {
         self.add(&other.neg())
     }
 
-    /// Product; its scale is the sum of the two, at most 16383.
+    /// Returns the product; its scale is the sum of the two, at most 16383.
     ///
     /// # Errors
     /// `22003` when the result has too many digits.
@@ -89,8 +90,8 @@ impl Numeric {
         }
     }
 
-    /// Quotient, rounded half away from zero to the scale that PostgreSQL chooses: at least 16
-    /// significant digits, at least the scale of either operand, at most 1000.
+    /// Returns the quotient, rounded half away from zero to the scale that PostgreSQL chooses. That
+    /// is at least 16 significant digits, at least the scale of either operand, and at most 1000.
     ///
     /// # Errors
     /// `22012` when `other` is zero, `22003` when the result has too many digits.
@@ -101,7 +102,7 @@ impl Numeric {
         self.div_to_scale(other, self.division_scale(other))
     }
 
-    /// Quotient without its fraction, scale 0: the SQL function `div`.
+    /// Returns the quotient without its fraction, scale 0: the SQL function `div`.
     ///
     /// # Errors
     /// `22012` when `other` is zero.
@@ -120,7 +121,7 @@ impl Numeric {
         Self::from_parts(a / b, 0)
     }
 
-    /// Remainder with the sign of `self`; its scale is the larger of the two.
+    /// Returns the remainder with the sign of `self`; its scale is the larger of the two.
     ///
     /// # Errors
     /// `22012` when `other` is zero.
@@ -147,7 +148,7 @@ impl Numeric {
         Self::from_parts(a % b, scale)
     }
 
-    /// The negated value.
+    /// Returns the negated value.
     #[must_use]
     pub fn neg(&self) -> Self {
         match &self.0 {
@@ -168,13 +169,13 @@ impl Numeric {
         }
     }
 
-    /// The absolute value.
+    /// Returns the absolute value.
     #[must_use]
     pub fn abs(&self) -> Self {
         if self.is_negative() { self.neg() } else { self.clone() }
     }
 
-    /// -1, 0, 1 or NaN.
+    /// Returns -1, 0, 1 or NaN.
     #[must_use]
     pub fn sign(&self) -> Self {
         if self.is_nan() {
@@ -205,7 +206,7 @@ impl Numeric {
         self.rescale(useful(scale), Rounding::Truncate)
     }
 
-    /// Smallest integer that is not below.
+    /// Returns the smallest integer that is not below this.
     ///
     /// # Errors
     /// `22003` when the result has too many digits.
@@ -213,7 +214,7 @@ impl Numeric {
         self.rescale(0, Rounding::Up)
     }
 
-    /// Largest integer that is not above.
+    /// Returns the largest integer that is not above this.
     ///
     /// # Errors
     /// `22003` when the result has too many digits.
@@ -221,7 +222,7 @@ impl Numeric {
         self.rescale(0, Rounding::Down)
     }
 
-    /// Gives the value another scale. A negative one rounds digits before the decimal point and
+    /// Gives the value another scale. A negative scale rounds digits before the decimal point and
     /// displays none after it.
     pub(super) fn rescale(&self, scale: i32, rounding: Rounding) -> Result<Self> {
         if !self.is_finite() {
@@ -240,7 +241,7 @@ impl Numeric {
             return Self::from_parts(value.as_ref() * big_power(power), shown);
         }
         let cut = old.abs_diff(scale);
-        // Cutting more digits than there are: only the direction of rounding matters.
+        // If more digits are cut than there are, only the direction of rounding matters.
         if cut > self.digits() + 1 {
             let away = match rounding {
                 Rounding::Up => !self.is_negative() && !self.is_zero(),
@@ -264,7 +265,7 @@ impl Numeric {
         Self::from_parts(quotient * big_power(restore), shown)
     }
 
-    /// Quotient of two finite numbers, rounded half away from zero to `scale`.
+    /// Returns the quotient of two finite numbers, rounded half away from zero to `scale`.
     pub(super) fn div_to_scale(&self, other: &Self, scale: u32) -> Result<Self> {
         // a / 10^sa divided by b / 10^sb, times 10^scale, is a * 10^(scale + sb - sa) / b.
         let shift = i64::from(scale) + i64::from(other.scale()) - i64::from(self.scale());
@@ -296,7 +297,7 @@ impl Numeric {
         Self::from_parts(divide_rounded(&dividend, &divisor), scale)
     }
 
-    /// The quotient when an operand is special, `None` when both are numbers.
+    /// Returns the quotient when an operand is special, `None` when both are numbers.
     fn special_quotient(&self, other: &Self) -> Result<Option<Self>> {
         if self.is_nan() || other.is_nan() {
             return Ok(Some(Self::NAN));
@@ -316,7 +317,8 @@ impl Numeric {
         })
     }
 
-    /// Base-10000 weight of the first digit and that digit, as PostgreSQL stores the number.
+    /// Returns the base-10000 weight of the first digit and that digit, as PostgreSQL stores the
+    /// number.
     pub(super) fn weight_and_first_digit(&self) -> (i32, i32) {
         let Some(exponent) = self.leading_exponent() else { return (0, 0) };
         let weight = exponent.div_euclid(4);
@@ -340,7 +342,7 @@ impl Numeric {
         (weight, i32::try_from(first).unwrap_or(9999))
     }
 
-    /// Scale of a quotient of two finite numbers.
+    /// Returns the scale of a quotient of two finite numbers.
     pub(super) fn division_scale(&self, other: &Self) -> u32 {
         let (weight, first) = self.weight_and_first_digit();
         let (other_weight, other_first) = other.weight_and_first_digit();
@@ -362,7 +364,7 @@ impl Numeric {
     }
 }
 
-/// Where digits that are cut off push the rest.
+/// The direction of rounding when digits are cut off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rounding {
     HalfAway,
@@ -393,7 +395,7 @@ impl Rounding {
     }
 }
 
-/// Both coefficients at the larger scale, if they still fit.
+/// Returns both coefficients at the larger scale, if they still fit.
 #[inline]
 fn aligned(a: i128, scale_a: u16, b: i128, scale_b: u16) -> Option<(i128, i128)> {
     if scale_a == scale_b {

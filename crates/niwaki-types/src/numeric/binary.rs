@@ -21,7 +21,8 @@ const STORED_INFINITY: u8 = 62;
 const STORED_NAN: u8 = 63;
 
 impl Numeric {
-    /// Decimal digits of the coefficient without sign as ASCII; none for zero.
+    /// Calls `use_digits` with the decimal digits of the coefficient without sign as ASCII; none
+    /// for zero.
     pub(crate) fn with_decimal_digits<T>(&self, use_digits: impl FnOnce(&[u8]) -> T) -> T {
         match &self.0 {
             Repr::Small(0, _) => use_digits(b""),
@@ -163,9 +164,9 @@ impl Numeric {
         Self::from_parts(if negative { -value } else { value }, scale.into())
     }
 
-    /// Appends the stored form: one byte of sign and scale (or a special value), the scale as
-    /// little-endian `u16` if that byte cannot hold it, and the magnitude of the coefficient,
-    /// little-endian, without leading zero bytes.
+    /// Appends the stored form. One byte holds sign and scale (or a special value), followed by the
+    /// scale as little-endian `u16` if that byte cannot hold it. Then follows the magnitude of the
+    /// coefficient, little-endian, without leading zero bytes.
     pub fn write_stored(&self, out: &mut Vec<u8>) {
         let head = |negative: bool, scale: u16, out: &mut Vec<u8>| {
             let sign = if negative { STORED_NEGATIVE } else { 0 };
@@ -197,7 +198,7 @@ impl Numeric {
     /// Reads the stored form, which fills `bytes`.
     ///
     /// # Errors
-    /// `XX001` when the bytes are not what [`Numeric::write_stored`] writes.
+    /// `XX001` when the bytes are not in the form of [`Numeric::write_stored`].
     pub fn from_stored(bytes: &[u8]) -> Result<Self> {
         let corrupt = |what: &str| TypeError::corrupt(format!("stored numeric {what}"));
         let (&head, rest) = bytes.split_first().ok_or_else(|| corrupt("is empty"))?;

@@ -1,4 +1,4 @@
-//! `numeric` to and from the other number types, and the limits a typmod sets.
+//! Conversions of `numeric` to and from the other number types and to the limits of a typmod.
 
 use super::{Numeric, Repr, big_power, divide_rounded, divide_rounded_small, small_power};
 use crate::error::{Result, TypeError};
@@ -15,7 +15,7 @@ macro_rules! from_integer {
 from_integer!(i16, i32, u32, i64, u64, i128);
 
 impl Numeric {
-    /// The value rounded half away from zero to an integer; `type_name` is for the message.
+    /// Returns the value rounded half away from zero to an integer; `type_name` is for the message.
     fn to_integer(&self, type_name: &str) -> Result<i128> {
         let out_of_range = || TypeError::out_of_range(type_name);
         match &self.0 {
@@ -35,7 +35,7 @@ impl Numeric {
         }
     }
 
-    /// Rounded half away from zero.
+    /// Rounds half away from zero.
     ///
     /// # Errors
     /// `22003` out of range, `0A000` for NaN and the infinities.
@@ -44,7 +44,7 @@ impl Numeric {
         self.to_integer(name)?.try_into().map_err(|_| TypeError::out_of_range(name))
     }
 
-    /// Rounded half away from zero.
+    /// Rounds half away from zero.
     ///
     /// # Errors
     /// `22003` out of range, `0A000` for NaN and the infinities.
@@ -53,7 +53,7 @@ impl Numeric {
         self.to_integer(name)?.try_into().map_err(|_| TypeError::out_of_range(name))
     }
 
-    /// Rounded half away from zero.
+    /// Rounds half away from zero.
     ///
     /// # Errors
     /// `22003` out of range, `0A000` for NaN and the infinities.
@@ -62,7 +62,7 @@ impl Numeric {
         self.to_integer(name)?.try_into().map_err(|_| TypeError::out_of_range(name))
     }
 
-    /// Rounded half away from zero.
+    /// Rounds half away from zero.
     ///
     /// # Errors
     /// `22003` out of range, `0A000` for NaN and the infinities.
@@ -71,7 +71,7 @@ impl Numeric {
         self.to_integer(name)?.try_into().map_err(|_| TypeError::out_of_range(name))
     }
 
-    /// The nearest double.
+    /// Returns the nearest double.
     ///
     /// # Errors
     /// `22003` when the value is beyond the largest double, or not zero and below the smallest.
@@ -89,7 +89,7 @@ impl Numeric {
         }
     }
 
-    /// The nearest single-precision number.
+    /// Returns the nearest single-precision number.
     ///
     /// # Errors
     /// `22003` when the value is beyond the largest one, or not zero and below the smallest.
@@ -102,12 +102,14 @@ impl Numeric {
         }
     }
 
-    /// The decimal number of 15 significant digits nearest to `value`, without trailing zeros.
+    /// Returns the decimal number of 15 significant digits nearest to `value`, without trailing
+    /// zeros.
     pub fn from_f64(value: f64) -> Self {
         Self::from_float(value, 15)
     }
 
-    /// The decimal number of 6 significant digits nearest to `value`, without trailing zeros.
+    /// Returns the decimal number of 6 significant digits nearest to `value`, without trailing
+    /// zeros.
     pub fn from_f32(value: f32) -> Self {
         Self::from_float(value.into(), 6)
     }
@@ -164,7 +166,7 @@ impl Numeric {
     }
 }
 
-/// Precision and scale of `numeric(precision, scale)`'s typmod; `None` without limits.
+/// Returns the precision and scale of `numeric(precision, scale)`'s typmod; `None` without limits.
 pub fn numeric_precision_scale(typmod: i32) -> Option<(i32, i32)> {
     if typmod < 4 {
         return None;
@@ -175,7 +177,7 @@ pub fn numeric_precision_scale(typmod: i32) -> Option<(i32, i32)> {
     Some(((packed >> 16) & 0xffff, scale))
 }
 
-/// The typmod of `numeric(precision, scale)`.
+/// Returns the typmod of `numeric(precision, scale)`.
 ///
 /// # Errors
 /// `22023` when the precision is not in 1..=1000 or the scale not in -1000..=1000.

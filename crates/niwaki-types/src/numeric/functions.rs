@@ -1,7 +1,8 @@
 //! Inexact functions on `numeric`: roots, exponentials, logarithms, powers.
 //!
 //! They are computed in binary fixed point with more bits than the result shows, and rounded once.
-//! How many digits the result shows follows PostgreSQL's estimates, so that results look the same.
+//! The number of digits in the result follows PostgreSQL's estimates, so that results look the
+//! same.
 
 use std::f64::consts::LOG10_E;
 
@@ -13,16 +14,18 @@ use super::{
 };
 use crate::error::{Result, TypeError};
 
-/// Results below ten to the power of minus this are zero, and above of this overflow.
+/// Limit of decimal exponents. Results below ten to the power of minus this are zero, and results
+/// above ten to the power of this overflow.
 const RESULT_SCALE_MAX: i32 = 2 * PRECISION_MAX;
 
-/// Bits that one decimal digit takes, a little rounded up: 10/3.
+/// Returns the bits of this number of decimal digits, a little rounded up: 10/3.
 fn bits_for_digits(digits: i64) -> u64 {
     (digits.max(0).unsigned_abs() * 10).div_ceil(3)
 }
 
 impl Numeric {
-    /// Square root, rounded to at least 16 significant digits and at least the operand's scale.
+    /// Returns the square root, rounded to at least 16 significant digits and at least the
+    /// operand's scale.
     ///
     /// # Errors
     /// `2201F` for a negative operand.
@@ -35,7 +38,7 @@ impl Numeric {
         self.sqrt_to_scale(result_scale(SIGNIFICANT_DIGITS_MIN - root_weight, &[self]))
     }
 
-    /// Square root of a number that is not negative, rounded to `scale`.
+    /// Returns the square root of a number that is not negative, rounded to `scale`.
     pub(super) fn sqrt_to_scale(&self, scale: u32) -> Result<Self> {
         let Some((value, old_scale)) = self.parts() else { return Ok(self.clone()) };
         // The integer root of value * 10^(2 (scale + 1)) has one digit more than wanted. It is cut,
@@ -51,7 +54,7 @@ impl Numeric {
         Self::from_parts((root + 5) / 10, scale)
     }
 
-    /// `e` to the power of this.
+    /// Returns `e` to the power of this.
     ///
     /// # Errors
     /// `22003` when the result has too many digits.
@@ -70,13 +73,13 @@ impl Numeric {
         if value.abs() >= limit * 3.0 {
             return if value > 0.0 { Err(overflow()) } else { Ok(zero_with_scale(scale)) };
         }
-        // The estimate of the weight was cut; the digits before the point are really this many.
+        // The estimate of the weight was cut; this is the real number of digits before the point.
         let whole_digits = (value * LOG10_E).max(0.0) as i64;
         let bits = bits_for_digits(i64::from(scale) + whole_digits) + 32;
         Self::from_exponential(&self.to_fixed(bits), bits, scale)
     }
 
-    /// Natural logarithm.
+    /// Returns the natural logarithm.
     ///
     /// # Errors
     /// `2201E` for zero and negative operands.
@@ -90,7 +93,7 @@ impl Numeric {
         from_fixed(&self.ln_fixed(bits), bits, scale)
     }
 
-    /// Logarithm of this to a base.
+    /// Returns the logarithm of this to a base.
     ///
     /// # Errors
     /// `2201E` when either is zero or negative, `22012` for the base 1.
@@ -126,7 +129,7 @@ impl Numeric {
         Self::from_parts(divide_rounded(&dividend, &divisor), scale)
     }
 
-    /// This to the power of `exponent`.
+    /// Returns this to the power of `exponent`.
     ///
     /// # Errors
     /// `2201F` where the power is undefined or complex, `22003` when it has too many digits.
@@ -163,8 +166,8 @@ impl Numeric {
         }
         let weight = (estimate * LOG10_E) as i32;
         let scale = result_scale(SIGNIFICANT_DIGITS_MIN - weight, &[self, exponent]);
-        // The logarithm needs the digits of the result before and after the point, and those that
-        // the exponent multiplies away.
+        // The logarithm needs the digits of the result before and after the point. It also needs
+        // the digits that the exponent multiplies away.
         let exponent_digits = i64::from(exponent.leading_exponent().unwrap_or(0).max(0));
         let bits =
             bits_for_digits(i64::from(scale) + i64::from(weight.max(0)) + exponent_digits + 8) + 32;
@@ -175,7 +178,7 @@ impl Numeric {
         Ok(if odd && self.is_negative() { result.neg() } else { result })
     }
 
-    /// -1.0, 0.0 or 1.0.
+    /// Returns -1.0, 0.0 or 1.0.
     fn signum(&self) -> f64 {
         if self.is_zero() {
             0.0
@@ -201,7 +204,7 @@ impl Numeric {
         if self.is_finite() && exponent.is_finite() {
             return Ok(None);
         }
-        // Anything to the power of zero is one, and one to any power.
+        // Anything to the power of zero is one, and so is one to any power.
         if self.is_nan() || exponent.is_nan() {
             let is_one = (self.is_nan() && exponent.is_zero()) || *self == Self::new(1, 0);
             return Ok(if is_one { one() } else { Some(Self::NAN) });
@@ -256,7 +259,7 @@ impl Numeric {
         if logarithm + 1.0 < -f64::from(scale) || logarithm + 1.0 < -f64::from(PRECISION_MAX) {
             return Ok(zero_with_scale(scale));
         }
-        // The exact power may have millions of digits, of which only these are wanted.
+        // The exact power may have millions of digits; only these are wanted.
         let wanted = 1 + i64::from(scale) + (logarithm.max(0.0) as i64) + 24;
         let Some((base, base_scale)) = self.parts() else { return Ok(Self::NAN) };
         let (value, exponent) = powered(base.as_ref(), -i64::from(base_scale), power, wanted);
@@ -276,7 +279,7 @@ impl Numeric {
         Self::from_parts(if negative { -quotient } else { quotient }, scale)
     }
 
-    /// This times two to the power of `bits`, cut to an integer.
+    /// Returns this times two to the power of `bits`, cut to an integer.
     fn to_fixed(&self, bits: u64) -> BigInt {
         match self.parts() {
             Some((value, scale)) => (value.as_ref() << bits) / big_power(scale),
@@ -284,7 +287,7 @@ impl Numeric {
         }
     }
 
-    /// Natural logarithm times two to the power of `bits`.
+    /// Returns the natural logarithm times two to the power of `bits`.
     fn ln_fixed(&self, bits: u64) -> BigInt {
         let Some((value, scale)) = self.parts() else { return BigInt::from(0) };
         let work = bits + 32;
@@ -307,17 +310,17 @@ impl Numeric {
             mantissa <<= 1u32;
             exponent -= 1;
         }
-        // ln m = 2 artanh((m - 1) / (m + 1)), whose argument is at most a fifth.
+        // ln m = 2 artanh((m - 1) / (m + 1)), and that argument is at most a fifth.
         let argument = ((&mantissa - &one) << work) / (&mantissa + &one);
         let logarithm = artanh(&argument, work) * 2 + ln2(work) * exponent;
         logarithm >> 32u32
     }
 
-    /// Roughly the natural logarithm of a positive number.
+    /// Estimates the natural logarithm of a positive number.
     fn ln_estimate(&self) -> f64 {
         let near_one = self.to_f64().ok().filter(|value| (0.5..2.0).contains(value));
         if near_one.is_some() {
-            // Close to one a double's own error would show.
+            // Close to one, a double's own error would show.
             let fixed = self.ln_fixed(96);
             return fixed.to_string().parse::<f64>().unwrap_or(0.0) / 2f64.powi(96);
         }
@@ -333,7 +336,7 @@ impl Numeric {
         digits.ln() + power * std::f64::consts::LN_10
     }
 
-    /// PostgreSQL's estimate of the decimal weight of the natural logarithm.
+    /// Returns PostgreSQL's estimate of the decimal weight of the natural logarithm.
     fn logarithm_weight(&self) -> Result<i32> {
         if self.is_negative() || self.is_zero() {
             return Ok(0);
@@ -346,7 +349,7 @@ impl Numeric {
         Ok(self.ln_estimate().abs().log10() as i32)
     }
 
-    /// `e` to the power of `logarithm / 2^bits`, rounded to `scale`.
+    /// Returns `e` to the power of `logarithm / 2^bits`, rounded to `scale`.
     fn from_exponential(logarithm: &BigInt, bits: u64, scale: u32) -> Result<Self> {
         let work = bits + 64;
         let logarithm = logarithm << 64u32;
@@ -378,7 +381,8 @@ impl Numeric {
     }
 }
 
-/// The scale of a result that wants `wanted` digits after the point: not less than the operands'.
+/// Returns the scale of a result that wants `wanted` digits after the point: not less than the
+/// operands'.
 fn result_scale(wanted: i32, operands: &[&Numeric]) -> u32 {
     let least = operands.iter().map(|operand| i32::from(operand.scale())).max().unwrap_or(0);
     wanted.max(least).clamp(0, PRECISION_MAX).unsigned_abs()
@@ -393,7 +397,7 @@ fn from_fixed(value: &BigInt, bits: u64, scale: u32) -> Result<Numeric> {
     Numeric::from_parts(divide_rounded(&scaled, &(BigInt::from(1) << bits)), scale)
 }
 
-/// `value * 10^exponent` rounded to `scale`.
+/// Returns `value * 10^exponent` rounded to `scale`.
 fn decimal_to_scale(value: BigInt, exponent: i64, scale: u32) -> Result<Numeric> {
     let shift = exponent + i64::from(scale);
     let power = u32::try_from(shift.unsigned_abs()).map_err(|_| overflow())?;
@@ -408,8 +412,8 @@ fn decimal_to_scale(value: BigInt, exponent: i64, scale: u32) -> Result<Numeric>
     Numeric::from_parts(coefficient, scale)
 }
 
-/// The magnitude of `power`-th power of `base * 10^exponent`, kept to about `wanted` digits: the
-/// result is a coefficient and its exponent.
+/// Returns the magnitude of the `power`-th power of `base * 10^exponent`, kept to about `wanted`
+/// digits. The result is a coefficient and its exponent.
 fn powered(base: &BigInt, exponent: i64, power: i32, wanted: i64) -> (BigInt, i64) {
     let trim = |value: BigInt, exponent: i64| {
         let excess = i64::from(big_digits(&value)) - wanted;
@@ -435,7 +439,7 @@ fn powered(base: &BigInt, exponent: i64, power: i32, wanted: i64) -> (BigInt, i6
     }
 }
 
-/// `artanh(argument / 2^bits) * 2^bits` for a small argument.
+/// Returns `artanh(argument / 2^bits) * 2^bits` for a small argument.
 fn artanh(argument: &BigInt, bits: u64) -> BigInt {
     let square = (argument * argument) >> bits;
     let mut power = argument.clone();
@@ -453,14 +457,14 @@ fn artanh(argument: &BigInt, bits: u64) -> BigInt {
     }
 }
 
-/// `ln 2 * 2^bits`
+/// Returns `ln 2 * 2^bits`.
 fn ln2(bits: u64) -> BigInt {
     let work = bits + 16;
     let third = (BigInt::from(1) << work) / 3;
     (artanh(&third, work) * 2) >> 16u32
 }
 
-/// `exp(argument / 2^bits) * 2^bits` for a small argument.
+/// Returns `exp(argument / 2^bits) * 2^bits` for a small argument.
 fn exp_series(argument: &BigInt, bits: u64) -> BigInt {
     let one = BigInt::from(1) << bits;
     let mut term = one.clone();

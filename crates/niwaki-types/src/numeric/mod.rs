@@ -1,8 +1,8 @@
 //! PostgreSQL's `numeric`: an exact decimal number of any size that remembers its display scale.
 //!
 //! A finite value is an integer coefficient divided by ten to the power of its scale. Coefficients
-//! that fit 127 bits, which is nearly all there are, live in an `i128`; larger ones in a big
-//! integer. PostgreSQL counts in base 10000 instead: where its scale rules show that (division,
+//! that fit 127 bits, which is nearly all there are, live in an `i128`, and larger ones in a big
+//! integer. PostgreSQL counts in base 10000 instead. Where its scale rules show that (division,
 //! roots), the base-10000 weight is computed from the decimal digits.
 
 mod arith;
@@ -36,9 +36,9 @@ pub(crate) const SCALE_MAX: u32 = 16383;
 pub(crate) const INTEGER_DIGITS_MAX: u32 = 131_072;
 /// Largest precision a typmod can name; also the largest scale a division chooses by itself.
 pub(crate) const PRECISION_MAX: i32 = 1000;
-/// Digits that a hash depends on; fewer than fit 127 bits.
+/// Number of digits that a hash depends on; fewer than fit 127 bits.
 const HASHED_DIGITS: u32 = 30;
-/// Significant digits that inexact operations deliver at least.
+/// Least number of significant digits that inexact operations deliver.
 const SIGNIFICANT_DIGITS_MIN: i32 = 16;
 
 /// `numeric`
@@ -49,7 +49,8 @@ pub struct Numeric(Repr);
 enum Repr {
     /// Coefficient and scale.
     Small(i128, u16),
-    /// Only for coefficients outside `i128`, so that every value has one form per scale.
+    /// A coefficient outside `i128`. Smaller ones are never here, so every value has one form per
+    /// scale.
     Big(Box<BigInt>, u16),
     NegativeInfinity,
     Infinity,
@@ -67,13 +68,13 @@ const POWERS: [i128; 39] = {
     powers
 };
 
-/// Ten to the power of `exponent` as `i128` if it fits.
+/// Returns ten to the power of `exponent` as `i128` if it fits.
 #[inline]
 fn small_power(exponent: u32) -> Option<i128> {
     POWERS.get(usize::try_from(exponent).ok()?).copied()
 }
 
-/// Ten to the power of `exponent`.
+/// Returns ten to the power of `exponent`.
 fn big_power(exponent: u32) -> BigInt {
     match small_power(exponent) {
         Some(power) => BigInt::from(power),
@@ -81,12 +82,13 @@ fn big_power(exponent: u32) -> BigInt {
     }
 }
 
-/// Count of decimal digits of a magnitude; zero has none.
+/// Returns the count of decimal digits of a magnitude; zero has none.
 fn small_digits(magnitude: u128) -> u32 {
     if magnitude == 0 { 0 } else { magnitude.ilog10() + 1 }
 }
 
-/// Least and greatest count of decimal digits of a number with `bits` bits, at least one.
+/// Returns the least and greatest count of decimal digits of a number with `bits` bits, at least
+/// one.
 fn digits_between(bits: u64) -> (u32, u32) {
     // 0.301029995 < log10(2) < 0.301029996
     let digits = |bits: u64, log: u64| bits.saturating_mul(log) / 1_000_000_000 + 1;
@@ -95,7 +97,7 @@ fn digits_between(bits: u64) -> (u32, u32) {
     (count(least), count(most))
 }
 
-/// Count of decimal digits of `value` without its sign; zero has none.
+/// Returns the count of decimal digits of `value` without its sign; zero has none.
 fn big_digits(value: &BigInt) -> u32 {
     if value.sign() == Sign::NoSign {
         return 0;
@@ -124,7 +126,7 @@ impl Numeric {
     /// `-Infinity`
     pub const NEGATIVE_INFINITY: Self = Self(Repr::NegativeInfinity);
 
-    /// `coefficient` divided by ten to the power of `scale`.
+    /// Returns `coefficient` divided by ten to the power of `scale`.
     ///
     /// # Panics
     /// If `scale` exceeds 16383.
@@ -133,7 +135,7 @@ impl Numeric {
         Self(Repr::Small(coefficient, scale))
     }
 
-    /// Whether the scales are the same, too, which is more than being equal.
+    /// Decides whether the values and their scales are the same, which is more than being equal.
     pub fn same_image(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Repr::Small(a, scale), Repr::Small(b, other)) => (a, scale) == (b, other),
@@ -145,7 +147,7 @@ impl Numeric {
         }
     }
 
-    /// Coefficient and scale, if the coefficient fits.
+    /// Returns the coefficient and scale, if the coefficient fits.
     #[inline]
     pub fn small_parts(&self) -> Option<(i64, u16)> {
         match self.0 {
@@ -154,17 +156,18 @@ impl Numeric {
         }
     }
 
-    /// Value of a big coefficient, in its smallest form, within PostgreSQL's limits. Counts work.
+    /// Makes a value of a big coefficient, in its smallest form, within PostgreSQL's limits. Counts
+    /// work.
     ///
     /// # Errors
-    /// `22003` when there are too many digits before or after the decimal point; what ends the
-    /// statement.
+    /// `22003` when there are too many digits before or after the decimal point. Also the errors
+    /// that end the statement.
     fn from_parts(coefficient: BigInt, scale: u32) -> Result<Self> {
         Self::within_limits(coefficient, scale)?.counted()
     }
 
-    /// The same without counting work, so that only too many digits make it fail. For callers that
-    /// take a failure for damage, or drop it.
+    /// Makes the same without counting work, so that only too many digits are an error. For callers
+    /// that take an error for damage, or drop it.
     fn within_limits(coefficient: BigInt, scale: u32) -> Result<Self> {
         let scale = checked_scale(scale)?;
         match i128::try_from(&coefficient) {
@@ -180,7 +183,7 @@ impl Numeric {
         }
     }
 
-    /// The value itself, once its bytes are counted as work.
+    /// Returns the value itself, once its bytes are counted as work.
     fn counted(self) -> Result<Self> {
         if let Repr::Big(value, _) = &self.0 {
             work::tick(usize::try_from(value.bits() / 8).unwrap_or(usize::MAX))?;
@@ -188,7 +191,7 @@ impl Numeric {
         Ok(self)
     }
 
-    /// Digits shown after the decimal point; 0 for the special values.
+    /// Returns the digits shown after the decimal point; 0 for the special values.
     pub fn scale(&self) -> u16 {
         match self.0 {
             Repr::Small(_, scale) | Repr::Big(_, scale) => scale,
@@ -196,27 +199,27 @@ impl Numeric {
         }
     }
 
-    /// Whether this is `NaN`.
+    /// Decides whether this is `NaN`.
     pub fn is_nan(&self) -> bool {
         matches!(self.0, Repr::NaN)
     }
 
-    /// Whether this is `Infinity` or `-Infinity`.
+    /// Decides whether this is `Infinity` or `-Infinity`.
     pub fn is_infinite(&self) -> bool {
         matches!(self.0, Repr::Infinity | Repr::NegativeInfinity)
     }
 
-    /// Whether this is a number: neither `NaN` nor infinite.
+    /// Decides whether this is a number: neither `NaN` nor infinite.
     pub fn is_finite(&self) -> bool {
         matches!(self.0, Repr::Small(..) | Repr::Big(..))
     }
 
-    /// Whether this is zero.
+    /// Decides whether this is zero.
     pub fn is_zero(&self) -> bool {
         matches!(self.0, Repr::Small(0, _))
     }
 
-    /// Whether this is below zero; false for `NaN`.
+    /// Decides whether this is below zero; false for `NaN`.
     pub fn is_negative(&self) -> bool {
         match &self.0 {
             Repr::Small(value, _) => *value < 0,
@@ -226,7 +229,7 @@ impl Numeric {
         }
     }
 
-    /// The coefficient and the scale of a finite value.
+    /// Returns the coefficient and the scale of a finite value.
     fn parts(&self) -> Option<(Cow<'_, BigInt>, u32)> {
         match &self.0 {
             Repr::Small(value, scale) => Some((Cow::Owned(BigInt::from(*value)), (*scale).into())),
@@ -235,7 +238,7 @@ impl Numeric {
         }
     }
 
-    /// Decimal digits of the coefficient; zero has none.
+    /// Returns the decimal digits of the coefficient; zero has none.
     fn digits(&self) -> u32 {
         match &self.0 {
             Repr::Small(value, _) => small_digits(value.unsigned_abs()),
@@ -244,13 +247,14 @@ impl Numeric {
         }
     }
 
-    /// Power of ten of the first significant digit; `None` for zero and the special values.
+    /// Returns the power of ten of the first significant digit; `None` for zero and the special
+    /// values.
     pub(crate) fn leading_exponent(&self) -> Option<i32> {
         let digits = self.digits();
         (digits > 0).then(|| digits as i32 - 1 - i32::from(self.scale()))
     }
 
-    /// Where the special values stand: below (-1), among (0) or above (1, 2) the numbers.
+    /// Returns the rank of special values: below (-1), among (0) or above (1, 2) the numbers.
     fn rank(&self) -> i8 {
         match self.0 {
             Repr::NegativeInfinity => -1,
@@ -261,7 +265,7 @@ impl Numeric {
     }
 }
 
-/// `22003` for a result with too many digits.
+/// Returns the error `22003` for a result with too many digits.
 #[cold]
 fn overflow() -> TypeError {
     TypeError::new("22003", "value overflows numeric format")
@@ -288,7 +292,7 @@ fn divide_rounded(dividend: &BigInt, divisor: &BigInt) -> BigInt {
     }
 }
 
-/// [`divide_rounded`] for what fits `i128`.
+/// Does [`divide_rounded`] on numbers that fit `i128`.
 fn divide_rounded_small(dividend: i128, divisor: i128) -> i128 {
     let quotient = dividend / divisor;
     let remainder = (dividend % divisor).unsigned_abs();
@@ -301,7 +305,7 @@ fn divide_rounded_small(dividend: i128, divisor: i128) -> i128 {
 }
 
 impl Ord for Numeric {
-    /// PostgreSQL's order: `-Infinity`, numbers by value, `Infinity`, `NaN`.
+    /// Compares in PostgreSQL's order: `-Infinity`, numbers by value, `Infinity`, `NaN`.
     fn cmp(&self, other: &Self) -> Ordering {
         match (&self.0, &other.0) {
             (Repr::Small(a, scale_a), Repr::Small(b, scale_b)) => {
@@ -324,7 +328,8 @@ fn compare_small(a: i128, scale_a: u16, b: i128, scale_b: u16) -> Ordering {
     if scale_a < scale_b {
         match power.and_then(|power| a.checked_mul(power)) {
             Some(a) => a.cmp(&b),
-            // Lengthened, `a` does not fit: it is further from zero than `b`, if not zero.
+            // At the larger scale `a` does not fit: it is further from zero than `b`, unless it is
+            // zero.
             None => a.cmp(&0),
         }
     } else {
@@ -372,7 +377,7 @@ impl PartialOrd for Numeric {
 }
 
 impl PartialEq for Numeric {
-    /// SQL equality: `1.0 = 1.00`, `NaN = NaN`.
+    /// Compares by SQL equality: `1.0 = 1.00`, `NaN = NaN`.
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
@@ -381,8 +386,8 @@ impl PartialEq for Numeric {
 impl Eq for Numeric {}
 
 impl Hash for Numeric {
-    /// Equal values hash alike whatever their scale: what is hashed is the exponent of the first
-    /// digit and the first 30 digits without trailing zeros.
+    /// Hashes equal values alike whatever their scale. The hashed parts are the exponent of the
+    /// first digit and the first 30 digits without trailing zeros.
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_i8(self.rank());
         state.write_u8(self.is_negative().into());

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What PostgreSQL shows for the operation, in the form of the data file.
+/// Returns PostgreSQL's output for the operation, in the form of the data file.
 fn outcome(operation: &str, a: &str, b: &str) -> String {
     let render = |result: Result<String>| match result {
         Ok(text) => text,
@@ -119,7 +119,7 @@ fn hash_of(value: &Numeric) -> u64 {
     state.finish()
 }
 
-/// Numbers with and without fractions, in and beyond 127 bits, and the special values.
+/// Makes numbers with and without fractions, in and beyond 127 bits, and the special values.
 pub(crate) fn any_numeric() -> impl Strategy<Value = Numeric> {
     let finite =
         ("[0-9]{1,60}", 0usize..30, any::<bool>()).prop_map(|(digits, scale, negative)| {
@@ -249,7 +249,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_a_number_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-        // What is accepted must have a text that reads back: it is a real number.
+        // Every accepted value must have a text that reads back: it is a real number.
         for read in [Numeric::from_wire(&bytes), Numeric::from_stored(&bytes)].into_iter().flatten() {
             prop_assert_eq!(Numeric::parse(&read.to_string()).expect("own text"), read);
         }

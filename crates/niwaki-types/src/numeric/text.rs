@@ -42,8 +42,8 @@ impl Numeric {
         Self::from_digits(negative, integer, fraction, exponent)?.counted()
     }
 
-    /// The value of `integer.fraction` times ten to the power of `exponent`; both are ASCII digits.
-    /// Fails for its digits alone: the caller counts the work.
+    /// Returns the value of `integer.fraction` times ten to the power of `exponent`; both are ASCII
+    /// digits. Fails for its digits alone: the caller counts the work.
     pub(super) fn from_digits(
         negative: bool,
         integer: &str,
@@ -54,7 +54,8 @@ impl Numeric {
         if scale > i64::from(SCALE_MAX) {
             return Err(overflow());
         }
-        // What lies beyond the decimal point when the exponent moves it to the right.
+        // Zeros between the digits and the decimal point when the exponent moves the point to the
+        // right.
         let zeros = u32::try_from(scale.min(0).unsigned_abs()).unwrap_or(u32::MAX);
         let shown = u16::try_from(scale.max(0)).map_err(|_| overflow())?;
         let mut small = 0i128;
@@ -89,8 +90,8 @@ impl Numeric {
         Self::within_limits(if negative { -value } else { value }, shown.into())
     }
 
-    /// Appends the value as PostgreSQL shows it: all digits, with exactly [`Numeric::scale`] of them
-    /// after the decimal point.
+    /// Appends the value as PostgreSQL shows it: all digits, with exactly [`Numeric::scale`] of
+    /// them after the decimal point.
     pub fn write_text(&self, out: &mut Vec<u8>) {
         match &self.0 {
             Repr::Small(value, scale) => {
@@ -129,7 +130,8 @@ fn write_digits(digits: &[u8], scale: u16, out: &mut Vec<u8>) {
     }
 }
 
-/// `[space] [sign] digits` after the `e`; what is beyond any limit is cut to a number that still is.
+/// Parses `[space] [sign] digits` after the `e`. A number beyond any limit is cut to one that still
+/// is.
 fn parse_exponent(text: &str) -> Option<i64> {
     let text = text.trim_start_matches(crate::text_io::is_space);
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);

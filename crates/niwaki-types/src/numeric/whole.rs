@@ -5,10 +5,10 @@ use num_bigint::{BigInt, BigUint, Sign};
 use super::{Numeric, overflow};
 use crate::error::{Result, TypeError};
 
-/// The factorial of more than this has more digits than a numeric.
+/// Largest number whose factorial has not too many digits for a numeric.
 const FACTORIAL_MAX: i64 = 32_177;
 
-/// What is asked of a set of numbers, by their count, sum and sum of squares.
+/// A statistic of a set of numbers, computed from their count, sum and sum of squares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// `var_pop`
@@ -22,19 +22,19 @@ pub enum Spread {
 }
 
 impl Spread {
-    /// Whether the set is a sample of what is meant, so that one member tells nothing.
+    /// Decides whether the set is a sample of a population, so that one member is not enough.
     pub fn is_of_sample(self) -> bool {
         matches!(self, Self::SampleVariance | Self::SampleDeviation)
     }
 
-    /// Whether the square root of the variance is asked for.
+    /// Decides whether the statistic is the square root of the variance.
     pub fn is_deviation(self) -> bool {
         matches!(self, Self::PopulationDeviation | Self::SampleDeviation)
     }
 }
 
 impl Numeric {
-    /// The product of all whole numbers from 1 to `number`.
+    /// Returns the product of all whole numbers from 1 to `number`.
     ///
     /// # Errors
     /// `22003` for a negative number, and when the result has too many digits.
@@ -52,8 +52,8 @@ impl Numeric {
         Self::from_parts(BigInt::from(product), 0)
     }
 
-    /// The largest number of which both are whole multiples; its scale is the larger of the two.
-    /// `NaN` unless both are finite.
+    /// Returns the greatest common divisor: both numbers are whole multiples of it. Its scale is
+    /// the larger of the two. `NaN` unless both are finite.
     ///
     /// # Errors
     /// `22003` when the result has too many digits.
@@ -62,8 +62,8 @@ impl Numeric {
         Self::from_parts(BigInt::from(greatest_divisor(a, b)), scale)
     }
 
-    /// The smallest number that is a whole multiple of both, 0 if one is; its scale is the larger of
-    /// the two. `NaN` unless both are finite.
+    /// Returns the least common multiple, 0 if one number is 0. Its scale is the larger of the two.
+    /// `NaN` unless both are finite.
     ///
     /// # Errors
     /// `22003` when the result has too many digits.
@@ -76,7 +76,8 @@ impl Numeric {
         Self::from_parts(BigInt::from(a / divisor * b), scale)
     }
 
-    /// The coefficients of both without their signs, at one scale; `None` unless both are finite.
+    /// Returns the coefficients of both without their signs, at one scale; `None` unless both are
+    /// finite.
     fn aligned_magnitudes(&self, other: &Self) -> Option<(BigUint, BigUint, u32)> {
         if !self.is_finite() || !other.is_finite() {
             return None;
@@ -85,7 +86,8 @@ impl Numeric {
         Some((a.magnitude().clone(), b.magnitude().clone(), scale))
     }
 
-    /// How many digits after the decimal point the value needs; `None` for the special values.
+    /// Returns the number of digits after the decimal point that the value needs; `None` for the
+    /// special values.
     pub fn min_scale(&self) -> Option<u16> {
         let (value, _) = self.parts()?;
         if value.sign() == Sign::NoSign {
@@ -97,7 +99,7 @@ impl Numeric {
         Some(self.scale().saturating_sub(zeros))
     }
 
-    /// The value at the smallest scale that shows it.
+    /// Returns the value at the smallest scale that shows it.
     ///
     /// # Errors
     /// None for a value of this crate: it has no more digits than before.
@@ -108,8 +110,8 @@ impl Numeric {
         }
     }
 
-    /// Variance or standard deviation of `count` numbers, of which `sum` and the sum of squares are
-    /// given; `None` where so few numbers have none.
+    /// Returns variance or standard deviation of `count` numbers from their sum and sum of squares.
+    /// `None` where `count` is too small for the statistic.
     ///
     /// # Errors
     /// `22003` when the result has too many digits.
@@ -127,7 +129,7 @@ impl Numeric {
         }
         let members = Self::from(count);
         let dividend = members.mul(sum_of_squares)?.sub(&sum.mul(sum)?)?;
-        // Digits that a very small scale cut off can make it negative.
+        // Digits cut off at a very small scale can make it negative.
         if dividend.is_zero() || dividend.is_negative() {
             return Ok(Some(Self::ZERO));
         }
@@ -139,7 +141,7 @@ impl Numeric {
     }
 }
 
-/// Euclid's algorithm; zero only of two zeros.
+/// Computes Euclid's algorithm; the result is zero only for two zeros.
 fn greatest_divisor(mut a: BigUint, mut b: BigUint) -> BigUint {
     while b != BigUint::ZERO {
         let rest = a % &b;

@@ -1,4 +1,5 @@
-//! Comparisons of rows by the bytes that PostgreSQL keeps of their fields, whatever the types mean by equal.
+//! Comparisons of rows by the bytes that PostgreSQL keeps of their fields, whatever the types mean
+//! by equal.
 #![deny(clippy::indexing_slicing)]
 
 use std::cmp::Ordering;
@@ -9,14 +10,16 @@ use crate::layout::write_tagged;
 use crate::{Datum, Numeric, TypeOid, quoted_char};
 
 impl Record {
-    /// The order of two rows by the images of their fields, NULL behind all values: `1.0` and `1.00` are two values here,
-    /// and a negative number is larger than a positive one. Equal are only rows of equal images.
+    /// Compares two rows by the images of their fields, NULL behind all values. `1.0` and `1.00`
+    /// are two values here, and a negative number is larger than a positive one. Only rows of equal
+    /// images are equal.
     ///
-    /// Images of arrays, `jsonb` and composite values are this crate's own: what is equal is PostgreSQL's answer, what
-    /// comes first may be another.
+    /// Images of arrays, `jsonb` and composite values are this crate's own. Equality is
+    /// PostgreSQL's answer there, but the order may be another.
     ///
     /// # Errors
-    /// `42804` where the first fields that differ are of different types, or where all are equal and one row has more.
+    /// `42804` where the first fields that differ are of different types, or where all are equal
+    /// and one row has more.
     pub fn compare_images(&self, other: &Self) -> Result<Ordering> {
         let pairs = self.fields().zip(other.fields());
         for (number, ((kind, a), (other_kind, b))) in pairs.enumerate() {
@@ -34,12 +37,12 @@ impl Record {
     }
 }
 
-/// What a value looks like in memory. Values of one type have images of one kind.
+/// The bytes of a value as in memory. Values of one type have images of one kind.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Image {
-    /// As a machine word without a sign, to which narrower values are extended with theirs.
+    /// A machine word without a sign. Narrower values are extended with their sign.
     Word(u64),
-    /// Byte by byte; if all of them agree, the shorter one comes first.
+    /// Bytes; if all bytes of the shorter image agree, it comes first.
     Bytes(Vec<u8>),
 }
 
@@ -81,7 +84,8 @@ fn image(kind: TypeOid, value: &Datum) -> Image {
     }
 }
 
-/// A number as PostgreSQL stores it: a short header where scale and weight allow it, then groups of four digits.
+/// Returns a number as PostgreSQL stores it: a short header where scale and weight allow it, then
+/// groups of four digits.
 fn numeric(value: &Numeric) -> Vec<u8> {
     const SPECIAL: u16 = 0xC000;
     const SHORT: u16 = 0x8000;

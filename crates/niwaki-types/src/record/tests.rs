@@ -57,7 +57,7 @@ fn record_of(oid: TypeOid) -> BoxedStrategy<Datum> {
         .boxed()
 }
 
-/// Whether two values have the same bytes, fields of composite values too.
+/// Decides whether two values have the same bytes, fields of composite values too.
 fn same(a: &Datum, b: &Datum) -> bool {
     match (a, b) {
         (Datum::Record(a, x), Datum::Record(b, y)) => {
@@ -91,7 +91,7 @@ proptest! {
             Some(Field::Value(found)) => prop_assert!(same(&found, &value)),
             other => prop_assert!(false, "{:?}", other),
         }
-        // Damage is told, never a panic.
+        // Damage gives an error, never a panic.
         let mut damaged = bytes.clone();
         let place = cut % damaged.len();
         damaged[place] ^= 1 << (cut % 8);

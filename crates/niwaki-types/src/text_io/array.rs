@@ -12,7 +12,7 @@ use crate::{
 /// Reads an array of `element`s.
 ///
 /// # Errors
-/// `22P02` for a malformed literal or element, `2202E` and `54000` for bounds that cannot be.
+/// `22P02` for a malformed literal or element, `2202E` and `54000` for impossible bounds.
 pub(super) fn parse_array(
     element: ColumnType,
     text: &str,
@@ -43,7 +43,7 @@ fn malformed(text: &str, detail: &str) -> TypeError {
     if detail.is_empty() { error } else { error.with_detail(detail) }
 }
 
-/// The dimensions that stand before an array, if some do, and the array from its brace on.
+/// Reads the dimensions that may stand before an array, and returns the array from its brace on.
 fn given_dimensions<'t>(
     text: &'t str,
     malformed: &impl Fn(&str) -> TypeError,
@@ -92,7 +92,8 @@ fn given_dimensions<'t>(
     Ok((Some(dimensions), rest))
 }
 
-/// A number made of digits and signs at the front, as the C library reads it: as far as it is one.
+/// Reads a number made of digits and signs at the front, as the C library does: as far as it is
+/// one.
 fn leading_number(text: &str) -> Option<(i32, &str)> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '+' | '-')).unwrap_or(text.len());
     if end == 0 {
@@ -105,11 +106,11 @@ fn leading_number(text: &str) -> Option<(i32, &str)> {
         value.saturating_mul(10).saturating_add(i64::from(digit - b'0'))
     });
     let value = if number.starts_with('-') { -magnitude } else { magnitude };
-    // What is longer than a long is cut to 32 bits there.
+    // A number longer than a long is cut to 32 bits there.
     Some((value as i32, rest))
 }
 
-/// Where the reader of an array's structure is.
+/// Position of the reader in an array's structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Before the first brace.
@@ -123,15 +124,16 @@ enum Place {
     LevelDelimited,
 }
 
-/// The lengths of the dimensions that the braces show; none for `{}`.
+/// Returns the lengths of the dimensions that the braces show; none for `{}`.
 fn count_elements(body: &str) -> Result<Vec<u32>> {
-    // As PostgreSQL shows it: without the dimensions.
+    // The message shows the array without the dimensions, as in PostgreSQL.
     let malformed = |detail: &str| malformed(body, detail);
     let unexpected = |c: char| malformed(&format!("Unexpected \"{c}\" character."));
     let ended = || malformed("Unexpected end of input.");
     let mut characters = body.chars();
     let mut place = Place::Outside;
-    // For each open level, how many items it has so far; for each level, how many those had that are closed.
+    // `open`: the number of items so far of each open level. `lengths`: for each level, the number
+    // of items in its closed ones.
     let mut open: Vec<u32> = Vec::new();
     let mut lengths: Vec<Option<u32>> = Vec::new();
     let mut empty = true;
@@ -205,7 +207,8 @@ fn count_elements(body: &str) -> Result<Vec<u32>> {
     Ok(if empty { Vec::new() } else { lengths.into_iter().flatten().collect() })
 }
 
-/// The elements of an array whose structure was found to be right; `None` when some stand less deep than others.
+/// Reads the elements of an array whose structure is right; `None` when some stand less deep than
+/// others.
 fn read_elements(
     element: ColumnType,
     body: &str,
@@ -239,7 +242,7 @@ fn read_elements(
     Ok(Some(values))
 }
 
-/// The text of an item, and whether something in it was quoted or escaped.
+/// Reads the text of an item, and whether some part of it was quoted or escaped.
 fn read_item(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> (String, bool) {
     let mut item = String::new();
     let mut quoted = false;

@@ -43,7 +43,7 @@ fn parse<F: std::str::FromStr>(text: &str) -> Option<F> {
     trimmed.parse().ok()
 }
 
-/// Whether an infinite or zero result came from digits that say something else.
+/// Decides whether an infinite or zero result came from digits with another meaning.
 fn lost(text: &str, zero: bool) -> bool {
     let trimmed = text.trim_matches(is_space).trim_start_matches(['+', '-']);
     if zero {
@@ -54,8 +54,9 @@ fn lost(text: &str, zero: bool) -> bool {
     }
 }
 
-/// Appends `value` as PostgreSQL shows it. With `extra_float_digits` above 0 that is the shortest
-/// text that reads back as the same number, else 15 significant digits (fewer if it is negative).
+/// Appends `value` as PostgreSQL shows it. With `extra_float_digits` above 0, that is the shortest
+/// text that reads back as the same number. Otherwise it has 15 significant digits (fewer if the
+/// setting is negative).
 pub fn write_float8(value: f64, extra_float_digits: i32, out: &mut Vec<u8>) {
     if special(value, out) {
         return;
@@ -113,8 +114,9 @@ impl Scientific {
         self.length = self.bytes.len() - left;
     }
 
-    /// Writes the shortest text that reads back as `value`, which is `mantissa * 2^exponent`; `bits`
-    /// is the width of a full mantissa. Where Rust's choice is not PostgreSQL's, this is.
+    /// Writes the shortest text that reads back as `value`, which is `mantissa * 2^exponent`.
+    /// `bits` is the width of a full mantissa. Where Rust chooses other digits, this gives
+    /// PostgreSQL's choice.
     fn write_shortest<F>(&mut self, value: F, mantissa: u64, exponent: i32, bits: u32)
     where
         F: Copy + PartialEq + std::fmt::LowerExp + std::str::FromStr,
@@ -134,8 +136,9 @@ impl Scientific {
                 }
             }
         }
-        // When two texts are equally near, the last digit is even. They are if the exact decimal
-        // form has just one digit more, which is then a five: as many as there are binary ones.
+        // When two texts are equally near, the last digit is even. They are equally near if the
+        // exact decimal form has just one digit more, which is then a five. That form has as many
+        // decimal places as the number has binary places.
         let (_, count, first) = self.parts();
         let binary_places = -exponent - mantissa.trailing_zeros() as i32;
         let decimal_places = count as i32 - 1 - first;
@@ -152,8 +155,8 @@ impl Scientific {
         std::str::from_utf8(&self.bytes[..self.length]).unwrap_or("0e0")
     }
 
-    /// The digits before the exponent without point and trailing zeros, their count, and the
-    /// exponent of the first.
+    /// Returns the digits before the exponent without point and trailing zeros, their count, and
+    /// the exponent of the first.
     fn parts(&self) -> ([u8; 32], usize, i32) {
         let text = &self.bytes[..self.length];
         let at = text.iter().position(|byte| *byte == b'e').unwrap_or(text.len());
@@ -173,8 +176,8 @@ impl Scientific {
         (digits, count, exponent)
     }
 
-    /// Whether the text is exactly half-way between the number `mantissa * 2^exponent` and one of
-    /// its neighbours; `bits` is the width of a full mantissa.
+    /// Decides whether the text is exactly half-way between the number `mantissa * 2^exponent` and
+    /// one of its neighbours; `bits` is the width of a full mantissa.
     fn is_half_way(&self, mantissa: u64, exponent: i32, bits: u32) -> bool {
         // Only even mantissas win ties, and only integers have so short a half-way point.
         if mantissa % 2 == 1 || exponent < 1 {
@@ -208,7 +211,7 @@ impl Scientific {
     }
 }
 
-/// Significant digits asked for; `None` for the shortest exact text.
+/// Returns the significant digits asked for; `None` for the shortest exact text.
 fn significant(extra_float_digits: i32, base: i32) -> Option<usize> {
     if extra_float_digits > 0 {
         return None;
@@ -227,8 +230,8 @@ fn special(value: f64, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Rearranges `d.ddde±x` into PostgreSQL's form: plain where the exponent is from -4 to below
-/// `plain_below`, else with an exponent of a sign and two digits at least.
+/// Rearranges `d.ddde±x` into PostgreSQL's form. The form is plain where the exponent is from -4 to
+/// below `plain_below`. Otherwise it has an exponent of a sign and two digits at least.
 fn layout(negative: bool, scientific: &Scientific, plain_below: usize, out: &mut Vec<u8>) {
     let (digits, count, exponent) = scientific.parts();
     let digits = &digits[..count];

@@ -18,12 +18,13 @@ use crate::{
 /// Longest `name`, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 63;
 
-/// Reads a value of type `kind` from `text`, as PostgreSQL's input function for the type does; a
+/// Reads a value of type `kind` from `text`, as PostgreSQL's input function for the type does. A
 /// typmod is applied as an assignment applies it (a text that is too long is an error).
 ///
 /// # Errors
-/// PostgreSQL's: `22P02` for bad syntax, `22003` out of range, `22001` too long, `22007` and `22008`
-/// for dates and times, `22021` for a zero byte, `22P05` and `54001` for JSON, `0A000` for a type that cannot be read.
+/// PostgreSQL's. `22P02` for bad syntax, `22003` out of range, `22001` too long, `22007` and
+/// `22008` for dates and times. `22021` for a zero byte, `22P05` and `54001` for JSON, `0A000` for
+/// a type that cannot be read.
 pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result<Datum> {
     Ok(match kind.oid {
         TypeOid::INT4 => Datum::Int4(parse_int4(text)?),
@@ -54,7 +55,7 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
         TypeOid::BYTEA => Datum::Bytea(parse_bytea(text)?.into()),
         TypeOid::NAME => Datum::Text(Arc::from(truncated_name(check_text(text)?))),
         TypeOid::CHAR => Datum::Text(quoted_char::parse(check_text(text)?).into()),
-        // How a relation that is none is shown.
+        // `-` stands for the number 0, which names no object.
         object if object.is_object_name() && text == "-" => Datum::Oid(0),
         TypeOid::XID => Datum::Oid(parse_xid(text)),
         number if number.is_number_of_object() => Datum::Oid(parse_u32(text, "oid")?),
@@ -107,7 +108,7 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
     })
 }
 
-/// Text that may be stored: without zero bytes.
+/// Returns the text if it may be stored: without zero bytes.
 ///
 /// # Errors
 /// `22021`
@@ -118,7 +119,8 @@ pub(crate) fn check_text(text: &str) -> Result<&str> {
     Ok(text)
 }
 
-/// `text` as `varchar(n)` or `char(n)` keep it. Characters beyond `n` are cut off if all of them are
+/// Returns `text` as `varchar(n)` or `char(n)` keep it. Characters beyond `n` are cut off if all of
+/// them are
 /// blanks or the cast is explicit. `char(n)` is padded with blanks.
 ///
 /// # Errors
@@ -156,7 +158,7 @@ pub(crate) fn fit_length(kind: ColumnType, text: &str, explicit: bool) -> Result
     }
 }
 
-/// `text` cut to the bytes of a `name`, at a character's boundary.
+/// Returns `text` cut to the bytes of a `name`, at a character's boundary.
 pub(crate) fn truncated_name(text: &str) -> &str {
     let mut end = text.len().min(NAME_BYTES_MAX);
     while !text.is_char_boundary(end) {
@@ -165,13 +167,13 @@ pub(crate) fn truncated_name(text: &str) -> &str {
     &text[..end]
 }
 
-/// Reads a boolean: any beginning of a word that means one, in either case, or a digit.
+/// Reads a boolean: any beginning of a word for true or false, in either case, or a digit.
 ///
 /// # Errors
 /// 22P02 for anything else.
 pub fn parse_bool(text: &str) -> Result<bool> {
     let trimmed = text.trim_matches(is_space);
-    // Any beginning of a word will do, except that `o` could be either of two.
+    // Any beginning of a word is accepted, except that `o` could be either of two.
     let begins = |word: &str, least: usize| {
         trimmed.len() >= least
             && word.get(..trimmed.len()).is_some_and(|start| start.eq_ignore_ascii_case(trimmed))

@@ -79,8 +79,9 @@ fn out_of_range(text: &str, name: &str) -> TypeError {
     TypeError::new("22003", format!("value \"{text}\" is out of range for type {name}"))
 }
 
-/// Reads the number of a transaction as PostgreSQL 15 does, which refuses nothing: as C does, octal behind `0` and hexadecimal behind
-/// `0x`, up to what is no digit, at most the largest of 64 bits; of that the lower 32 bits.
+/// Reads the number of a transaction as PostgreSQL 15 does, which refuses nothing. As in C, the
+/// number is octal behind `0` and hexadecimal behind `0x`. It ends at the first other character,
+/// and is at most the largest of 64 bits. The result is its lower 32 bits.
 pub(super) fn parse_xid(text: &str) -> u32 {
     let text = text.trim_start_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']);
     let (negative, digits) = match text.as_bytes() {

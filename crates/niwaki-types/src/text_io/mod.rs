@@ -17,7 +17,7 @@ pub use input::{input, parse_bool};
 pub use integer::{parse_int2, parse_int4, parse_int8};
 pub use output::{to_text, write_text};
 
-/// The characters that input functions skip around a value.
+/// Decides whether a character is one that input functions skip around a value.
 pub(crate) fn is_space(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c')
 }

@@ -7,8 +7,8 @@ use super::uuid::write_uuid;
 use super::{write_float4, write_float8};
 use crate::{Datum, TextSettings, TypeOid, datetime, quoted_char};
 
-/// Appends `value`, of type `oid`, as PostgreSQL shows it under `settings`. NULL appends nothing: the
-/// protocol says it in the length.
+/// Appends `value`, of type `oid`, as PostgreSQL shows it under `settings`. NULL appends nothing:
+/// the protocol expresses NULL in the length.
 ///
 /// Integers, text and dates allocate nothing beyond what `out` grows by.
 #[inline]
@@ -83,7 +83,7 @@ fn write_other(value: &Datum, oid: TypeOid, settings: &TextSettings, out: &mut V
     }
 }
 
-/// [`write_text`] as a string.
+/// Does [`write_text`], and returns a string.
 pub fn to_text(value: &Datum, oid: TypeOid, settings: &TextSettings) -> String {
     let mut out = Vec::new();
     write_text(value, oid, settings, &mut out);

@@ -10,7 +10,7 @@ use crate::{Datum, InputContext, Record, TextSettings, TypeOid};
 /// Reads a value of a composite type.
 ///
 /// # Errors
-/// `22P02` for a malformed literal, what the fields' types say, `0A000` for `record`.
+/// `22P02` for a malformed literal, the errors of the fields' types, `0A000` for `record`.
 pub(super) fn parse_record(oid: TypeOid, text: &str, context: &InputContext<'_>) -> Result<Datum> {
     let attributes = attributes_of(oid, &context.settings.types)?;
     let malformed = |detail: &str| {
@@ -40,7 +40,8 @@ pub(super) fn parse_record(oid: TypeOid, text: &str, context: &InputContext<'_>)
     Ok(Datum::Record(oid, Arc::new(Record::new(kinds, values))))
 }
 
-/// The text of a field, without quotes and escapes, and what stands behind it; `None` where the text ends inside.
+/// Takes the text of a field, without quotes and escapes, and returns the rest too; `None` where
+/// the text ends inside.
 fn take_field(text: &str) -> Option<(String, &str)> {
     let mut field = String::new();
     let mut quoted = false;
@@ -61,7 +62,8 @@ fn take_field(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// Appends the fields in brackets; those that would be misread without quotes get them, NULL is nothing.
+/// Appends the fields in brackets. Fields that would be misread without quotes get them, and NULL
+/// is nothing.
 pub(super) fn write_record(record: &Record, settings: &TextSettings, out: &mut Vec<u8>) {
     out.push(b'(');
     for (number, (kind, value)) in record.fields().enumerate() {

@@ -3,7 +3,7 @@ use crate::{
     ColumnType, Datum, InputContext, Result, TextSettings, TypeOid, datetime, numeric_typmod,
 };
 
-/// The type that a column definition in the data file names.
+/// Returns the type that a column definition in the data file names.
 pub(crate) fn column_type(definition: &str) -> ColumnType {
     let (name, modifier) = match definition.split_once('(') {
         Some((name, rest)) => {
@@ -49,7 +49,7 @@ pub(crate) fn column_type(definition: &str) -> ColumnType {
     ColumnType::new(oid)
 }
 
-/// The type of `interval year to month` and its like.
+/// Returns the type of `interval year to month` and its like.
 fn interval_fields(definition: &str, precision: Option<i32>) -> ColumnType {
     const FIELDS: [(&str, i32); 6] =
         [("year", 2), ("month", 1), ("day", 3), ("hour", 10), ("minute", 11), ("second", 12)];
@@ -83,7 +83,7 @@ pub(crate) fn rendered(result: Result<Datum>, oid: TypeOid, settings: &TextSetti
         Ok(Datum::Null) => "<null>".into(),
         Ok(value) => {
             let text = to_text(&value, oid, settings);
-            // The data was taken by a cast to text, which drops padding.
+            // The data came from a cast to text, which drops padding.
             if oid == TypeOid::BPCHAR { text.trim_end_matches(' ').into() } else { text }
         }
         Err(error) => {

@@ -2,7 +2,7 @@
 
 use crate::error::{Result, TypeError};
 
-/// Reads 32 hexadecimal digits, with a hyphen or none after each four of them, perhaps in braces.
+/// Reads 32 hexadecimal digits, perhaps in braces. A hyphen may stand after each group of four.
 ///
 /// # Errors
 /// `22P02`
@@ -22,7 +22,7 @@ fn read(text: &str) -> Option<[u8; 16]> {
         let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
         *byte = digit(*high)? << 4 | digit(*low)?;
         rest = match after.split_first() {
-            // Not after the last one.
+            // No hyphen stands after the last group.
             Some((b'-', after)) if number % 2 == 1 && number < 15 => after,
             _ => after,
         };

@@ -6,41 +6,41 @@ use crate::Numeric;
 #[derive(Clone, Debug, Default)]
 pub struct Decimals {
     values: Vec<i64>,
-    /// Of all values; of none yet, where there are none but NULLs.
+    /// The scale of all values; not set yet while there are only NULLs.
     scale: u16,
     scaled: bool,
 }
 
 impl Decimals {
-    /// These coefficients over ten to the power of `scale`.
+    /// Makes numbers of these coefficients over ten to the power of `scale`.
     pub fn new(values: Vec<i64>, scale: u16) -> Self {
         Self { values, scale, scaled: true }
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     #[inline]
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there is none.
+    /// Decides whether there is no value.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The coefficients.
+    /// Returns the coefficients.
     #[inline]
     pub fn values(&self) -> &[i64] {
         &self.values
     }
 
-    /// Digits after the decimal point, of all values.
+    /// Returns the digits after the decimal point, of all values.
     #[inline]
     pub fn scale(&self) -> u16 {
         self.scale
     }
 
-    /// Value number `row`.
+    /// Returns value number `row`.
     ///
     /// # Panics
     /// If there is no such value.
@@ -61,7 +61,7 @@ impl Decimals {
         scale == self.scale
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub(super) fn memory(&self) -> usize {
         self.values.capacity() * size_of::<i64>()
     }

@@ -1,8 +1,9 @@
-//! Values of one column, many rows at a time: what a batch of rows is made of.
+//! Values of one column in many rows: the parts of a batch of rows.
 //!
-//! Types of fixed length stand as plain numbers, text in one buffer, numerics of one scale as integers; all other values, and
-//! numerics that do not fit, as [`Datum`]. Which values are NULL a mask says, which is empty while none is; in the place of a
-//! NULL stands a value that may be computed with.
+//! Types of fixed length stand as plain numbers, text in one buffer, numerics of one scale as
+//! integers. All other values, and numerics that do not fit, stand as [`Datum`]. A mask says which
+//! values are NULL; it is empty while none is. In the place of a NULL stands a value that may be
+//! computed with.
 
 mod decimals;
 #[cfg(test)]
@@ -21,11 +22,11 @@ use crate::{Datum, KeyOrder, Numeric, TypeOid};
 #[derive(Clone, Debug)]
 pub struct Vector {
     data: VectorData,
-    /// Which values are NULL; empty if none is.
+    /// Mask of the NULL values; empty if none is.
     nulls: Vec<bool>,
 }
 
-/// The values of a [`Vector`]; which variant belongs to which type is as for [`Datum`].
+/// The values of a [`Vector`]; the types of each variant are as for [`Datum`].
 #[derive(Clone, Debug)]
 pub enum VectorData {
     /// `bool`
@@ -75,7 +76,7 @@ macro_rules! for_each_list {
 }
 
 impl VectorData {
-    /// No values of this type yet.
+    /// Makes an empty vector for values of this type.
     pub fn for_type(oid: TypeOid) -> Self {
         match oid {
             TypeOid::BOOL => Self::Bool(Vec::new()),
@@ -93,13 +94,13 @@ impl VectorData {
         }
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     #[inline]
     pub fn len(&self) -> usize {
         for_each_list!(self, values => values.len(), texts => texts.len(), decimals => decimals.len())
     }
 
-    /// Whether there is none.
+    /// Decides whether there is no value.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -112,17 +113,18 @@ impl Default for Vector {
 }
 
 impl Vector {
-    /// These values, none of them NULL.
+    /// Makes a vector of these values, none of them NULL.
     pub fn new(data: VectorData) -> Self {
         Self { data, nulls: Vec::new() }
     }
 
-    /// No values of this type yet.
+    /// Makes an empty vector for values of this type.
     pub fn for_type(oid: TypeOid) -> Self {
         Self::new(VectorData::for_type(oid))
     }
 
-    /// These values; `nulls` says which of them are NULL, and is empty if none is.
+    /// Makes a vector of these values; `nulls` says which of them are NULL, and is empty if none
+    /// is.
     ///
     /// # Panics
     /// If `nulls` is neither empty nor as long as the values.
@@ -131,45 +133,45 @@ impl Vector {
         Self { data, nulls }
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     #[inline]
     pub fn len(&self) -> usize {
         self.data.len()
     }
 
-    /// Whether there is none.
+    /// Decides whether there is no value.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The values; in the place of a NULL stands anything.
+    /// Returns the values; a NULL's place has any value.
     #[inline]
     pub fn data(&self) -> &VectorData {
         &self.data
     }
 
-    /// Which values are NULL; empty if none is.
+    /// Returns the mask of the NULL values; empty if none is.
     #[inline]
     pub fn nulls(&self) -> &[bool] {
         &self.nulls
     }
 
-    /// Whether value number `row` is NULL.
+    /// Decides whether value number `row` is NULL.
     #[inline]
     pub fn is_null(&self, row: usize) -> bool {
         self.nulls.get(row).copied().unwrap_or(false)
     }
 
-    /// The values and which of them are NULL, taken apart.
+    /// Returns the values and which of them are NULL, taken apart.
     pub fn into_parts(self) -> (VectorData, Vec<bool>) {
         (self.data, self.nulls)
     }
 
-    /// Forgets the values, keeps their memory. Values of `oid` may follow.
+    /// Removes the values and keeps their memory. Values of `oid` may follow.
     pub fn clear(&mut self, oid: TypeOid) {
         self.nulls.clear();
         match (&mut self.data, VectorData::for_type(oid)) {
-            // A value that did not fit made it so, or nothing was ever there.
+            // A value that did not fit made the data this variant, or there was no value yet.
             (VectorData::Any(_), data) if !matches!(data, VectorData::Any(_)) => self.data = data,
             (data, _) => {
                 for_each_list!(data, values => values.clear(), texts => texts.clear(), decimals => decimals.clear())
@@ -222,7 +224,8 @@ impl Vector {
         true
     }
 
-    /// Appends a text; only to a vector of such a type. False, and nothing is appended, when there is no room for it.
+    /// Appends a text; only to a vector of such a type. False, and nothing is appended, when there
+    /// is no room for it.
     #[inline]
     pub(crate) fn push_text(&mut self, text: &str) -> bool {
         let VectorData::Text(texts) = &mut self.data else { return false };
@@ -253,7 +256,8 @@ impl Vector {
                     (VectorData::Decimal(decimals), Datum::Numeric(value)) => decimals.push(value),
                     _ => false,
                 };
-                // What does not fit, or is of another type, makes values of all of them.
+                // A value that does not fit, or is of another type, turns all of them into
+                // [`Datum`].
                 if !fits {
                     self.loosen().push(value.clone());
                 }
@@ -295,7 +299,7 @@ impl Vector {
         self.not_null();
     }
 
-    /// Values whose type the first of them tells that is not NULL.
+    /// Makes a vector of values; the first one that is not NULL gives the type.
     pub fn from_values(values: &[Datum]) -> Self {
         let data = match values.iter().find(|value| !value.is_null()) {
             Some(Datum::Bool(_)) => VectorData::Bool(Vec::new()),
@@ -316,7 +320,7 @@ impl Vector {
         vector
     }
 
-    /// Bytes of memory, without what values of [`VectorData::Any`] point to.
+    /// Returns the bytes of memory, without the memory that values of [`VectorData::Any`] point to.
     pub fn memory(&self) -> usize {
         let data = for_each_list!(
             &self.data,
@@ -351,7 +355,7 @@ impl Vector {
         }
     }
 
-    /// Replaces the last value; there is one.
+    /// Replaces the last value, which must exist.
     pub fn replace_last(&mut self, value: &Datum) {
         if self.nulls.pop().is_some() && !self.nulls.contains(&true) {
             self.nulls.clear();
@@ -361,7 +365,7 @@ impl Vector {
         self.push(value);
     }
 
-    /// Value number `row`.
+    /// Returns value number `row`.
     ///
     /// # Panics
     /// If there is no such value.
@@ -385,7 +389,8 @@ impl Vector {
         }
     }
 
-    /// Appends the key of value number `row` ([`encode_key`](crate::encode_key)), without a value made of it where that takes memory.
+    /// Appends the key of value number `row` ([`encode_key`](crate::encode_key)), without making a
+    /// value where that takes memory.
     ///
     /// # Panics
     /// If there is no such value.
@@ -401,7 +406,7 @@ impl Vector {
         }
     }
 
-    /// The values with these numbers, in this order; a number may come several times.
+    /// Returns the values with these numbers, in this order; a number may come several times.
     ///
     /// # Panics
     /// If there is no such value.

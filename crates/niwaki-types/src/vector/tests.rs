@@ -1,4 +1,4 @@
-//! Vectors hold what was put in, whatever it is.
+//! Vectors return exactly the values that were put in.
 
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ proptest! {
         prop_assert!(vector.nulls().is_empty() || vector.nulls().len() == values.len());
         let told = Vector::from_values(&values);
         prop_assert!((0..values.len()).all(|row| same(&told.get(row), &values[row])));
-        // Used again, it knows nothing of what it held.
+        // A vector that is used again keeps nothing of its earlier values.
         vector.clear(oid);
         prop_assert!(vector.is_empty() && vector.nulls().is_empty());
         values.iter().rev().for_each(|value| vector.push(value));

@@ -6,28 +6,28 @@ use std::ops::Range;
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
     buffer: String,
-    /// Where each begins and ends in the buffer.
+    /// Begin and end of each text in the buffer.
     spans: Vec<(u32, u32)>,
 }
 
 impl Texts {
-    /// Number of texts.
+    /// Returns the number of texts.
     #[inline]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there is none.
+    /// Decides whether there is no text.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// Bytes of the buffer.
+    /// Returns the bytes of the buffer.
     pub fn bytes(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub(super) fn memory(&self) -> usize {
         self.buffer.capacity() + self.spans.capacity() * size_of::<(u32, u32)>()
     }
@@ -37,7 +37,7 @@ impl Texts {
         begin as usize..end as usize
     }
 
-    /// Text number `row`.
+    /// Returns text number `row`.
     ///
     /// # Panics
     /// If there is no such text.
@@ -46,7 +46,7 @@ impl Texts {
         &self.buffer[self.span(row)]
     }
 
-    /// The bytes of text number `row`: what comparisons read.
+    /// Returns the bytes of text number `row`, which comparisons read.
     ///
     /// # Panics
     /// If there is no such text.
@@ -55,12 +55,13 @@ impl Texts {
         &self.buffer.as_bytes()[self.span(row)]
     }
 
-    /// The texts.
+    /// Returns the texts.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).map(|row| self.get(row))
     }
 
-    /// Appends a text. False, and nothing is appended, when the buffer would be longer than its positions can say.
+    /// Appends a text. False, and nothing is appended, when the buffer would be longer than its
+    /// positions can express.
     #[inline]
     pub fn push(&mut self, text: &str) -> bool {
         let begin = self.buffer.len();
@@ -90,7 +91,8 @@ impl Texts {
             Self { buffer: String::with_capacity(total), spans: Vec::with_capacity(rows.len()) };
         for row in rows {
             if !taken.push(self.get(*row as usize)) {
-                // A text that is taken several times may not fit; then the buffer as it is does.
+                // A text that is taken several times may not fit; then the buffer is copied as it
+                // is.
                 return Self {
                     buffer: self.buffer.clone(),
                     spans: rows.iter().map(|row| self.spans[*row as usize]).collect(),

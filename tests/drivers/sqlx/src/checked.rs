@@ -1,6 +1,7 @@
 //! The macros of sqlx, which ask the server for types and nullability while they are compiled.
 //!
-//! With the feature `wrong` it must not compile, and the compiler must say what the server said.
+//! With the feature `wrong` the program must not compile, and the compiler must give the server's
+//! error.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,10 @@
-//! checked.rs compiled against the server, run, and its mistakes.
+//! checked.rs compiled against the server and run, then compiled with its mistakes.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What sqlx kept of each query, in the order of their texts, is shown; then what the program says; then the compiler's errors about wrong queries.
+/// Prints the data that sqlx kept of each query, in the order of their texts. Then prints the
+/// program's output, and the compiler's errors about wrong queries.
 pub(crate) fn run(url: &str) {
     let target = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned();
     let data = std::env::current_dir().unwrap().join("queries");

@@ -1,4 +1,6 @@
-//! What the macros ask: parameters, columns with their types, and what may be NULL, for which they read a plan.
+//! Descriptions that the macros ask for: parameters, columns and their types, and nullability.
+//!
+//! For nullability the macros read a plan.
 
 use sqlx::{Column, Error, Executor, PgPool, TypeInfo};
 
@@ -38,7 +40,8 @@ const STATEMENTS: &[&str] = &[
 
 pub(crate) async fn run(pool: &PgPool) -> Result<(), Error> {
     let mut connection = pool.acquire().await?;
-    // Which side of a join is filled with NULL is read from a plan, so the plan is to be one that every planner chooses.
+    // The macros read from a plan which side of a join is filled with NULL. So every planner must
+    // choose the same plan.
     connection.execute("INSERT INTO items (title) SELECT 'item ' || i FROM generate_series(1, 2000) i; ANALYZE items, owners").await?;
     for text in STATEMENTS {
         match connection.describe(text).await {

@@ -1,4 +1,5 @@
-//! Types both ways, in binary: those of PostgreSQL, and users' enumerated, composite and domain types.
+//! Types in both directions, in binary: PostgreSQL's own, and users' enumerated, composite and
+//! domain types.
 
 use std::fmt::Debug;
 
@@ -52,7 +53,8 @@ struct Item {
     made: DateTime<Utc>,
 }
 
-/// Sends a value, and reads it again, with the type that the server says it has. A statement that is kept would keep the type of the first value.
+/// Sends a value, and reads it again, with the type that the server gives. A cached statement would
+/// keep the type of the first value.
 async fn both<T>(pool: &PgPool, value: T)
 where
     T: Debug + Clone + Send + Unpin + 'static + Type<Postgres> + for<'q> Encode<'q, Postgres> + for<'r> Decode<'r, Postgres>,

@@ -1,4 +1,8 @@
-//! sqlx: migrations, a pool, types in binary, transactions, cached statements, COPY, notifications, errors, and what its macros ask a server while they are compiled.
+//! The driver sqlx against the server.
+//!
+//! Covered are migrations, a pool, types in binary, transactions, cached statements, COPY,
+//! notifications and errors. So are the questions of sqlx's macros to a server while they are
+//! compiled.
 
 #![forbid(unsafe_code)]
 
@@ -41,7 +45,7 @@ fn migrated(label: &str, value: Result<(), MigrateError>) {
     }
 }
 
-/// A row's columns with their types and their bytes as they came.
+/// Returns a row's columns with their types and their bytes as they came.
 fn bytes(row: &PgRow) -> Vec<String> {
     (0..row.len())
         .map(|at| {
@@ -98,7 +102,7 @@ async fn migrations(pool: &PgPool, url: &str) {
     migrated("undo to 2", MIGRATIONS.undo(pool, 2).await);
     migrated("undo to 1", MIGRATIONS.undo(pool, 1).await);
     migrated("forward", MIGRATIONS.run(pool).await);
-    // A migration that fails leaves nothing, and one that was changed is found.
+    // A migration that fails leaves nothing, and a changed migration is found.
     let folder = Path::new("migrations");
     std::fs::create_dir_all(folder).unwrap();
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).unwrap().map(Result::unwrap) {
@@ -114,7 +118,8 @@ async fn migrations(pool: &PgPool, url: &str) {
     alone("a changed one", folder, url).await;
 }
 
-/// Migrates on a connection of its own: one that fails keeps the lock of those who migrate until it is closed.
+/// Migrates on a separate connection: a failed migration keeps the migration lock until the
+/// connection closes.
 async fn alone(label: &str, folder: &Path, url: &str) {
     let mut connection = PgConnection::connect(url).await.unwrap();
     migrated(label, Migrator::new(folder).await.unwrap().run(&mut connection).await);
@@ -142,7 +147,7 @@ async fn pooled(pool: &PgPool) {
     show("dropped", sqlx::query("DELETE FROM counted").execute(&mut *dropped).await.map(|done| done.rows_affected()));
     drop(dropped);
     show("still there", sqlx::query_scalar::<_, i64>("SELECT count(*) FROM counted").fetch_one(pool).await);
-    // Reading that is given up half way.
+    // Reading is given up half way.
     {
         let mut rows = sqlx::query_scalar::<_, i32>("SELECT generate_series(1, 100000)").fetch(pool);
         show("a row", rows.try_next().await);
@@ -186,7 +191,7 @@ async fn transactions(pool: &PgPool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Statements stay prepared on a connection, so what is defined anew meanwhile must be seen.
+/// Statements stay prepared on a connection, so it must notice definitions that change meanwhile.
 async fn kept(url: &str) -> Result<(), Error> {
     let options: PgConnectOptions = url.parse()?;
     let mut c = PgConnection::connect_with(&options.statement_cache_capacity(3)).await?;
@@ -211,7 +216,7 @@ async fn kept(url: &str) -> Result<(), Error> {
     show("not kept", sqlx::query("SELECT a FROM k WHERE a = $1").persistent(false).bind(1).fetch_one(&mut c).await.map(|row| bytes(&row)));
     show("still prepared", c.fetch_one("SELECT count(*) FROM pg_prepared_statements").await.map(|row| row.get::<i64, _>(0)));
     c.execute("DROP TABLE k").await?;
-    // A statement that is kept has the types of the values that it was first given.
+    // A cached statement has the types of the values that it was first given.
     show("a number", sqlx::query("SELECT $1 AS kept").bind(1i32).fetch_one(&mut c).await.map(|row| bytes(&row)));
     show("of another size", sqlx::query("SELECT $1 AS kept").bind(1i64).fetch_one(&mut c).await.map(|row| bytes(&row)));
     show("ping", c.ping().await);

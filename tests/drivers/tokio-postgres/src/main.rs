@@ -1,4 +1,7 @@
-//! tokio-postgres: prepared statements, types in binary, portals, COPY, pipelined queries, transactions, cancellation, notifications, errors.
+//! The driver tokio-postgres against the server.
+//!
+//! Covered are prepared statements, types in binary, portals, COPY, pipelined queries,
+//! transactions, cancellation, notifications and errors.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +29,7 @@ fn show<T: Debug>(label: &str, value: Result<T, Error>) {
     }
 }
 
-/// A type without its number, which differs for those of users.
+/// Returns a type without its number, which differs between servers for user types.
 fn named(of: &Type) -> String {
     match of.kind() {
         Kind::Enum(labels) => format!("{} enum {labels:?}", of.name()),
@@ -37,7 +40,7 @@ fn named(of: &Type) -> String {
     }
 }
 
-/// The bytes of a value as they come, whatever the type is.
+/// The bytes of a value as they come, of any type.
 struct Bytes(Vec<u8>);
 
 impl<'a> FromSql<'a> for Bytes {
@@ -52,7 +55,8 @@ impl<'a> FromSql<'a> for Bytes {
 fn bytes(row: &Row) -> Vec<String> {
     let one = |at: usize| {
         let mut value: Option<Bytes> = row.get(at);
-        // The number of a user's type, which an array has behind its dimensions and flags, is another on each server.
+        // An array has the number of a user's type behind its dimensions and flags. This number
+        // differs between servers.
         if let (Kind::Array(member), Some(Bytes(bytes))) = (row.columns()[at].type_().kind(), &mut value)
             && member.oid() >= 16384
         {

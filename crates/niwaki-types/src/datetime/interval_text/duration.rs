@@ -1,12 +1,14 @@
-//! Durations as ISO 8601 writes them: with designators (`P1Y2M3DT4H5M6S`), with signs between the parts
-//! (`P1-2-3T4:5:6`) and without any (`P00010203T040506`).
+//! Durations in the three forms of ISO 8601.
+//!
+//! They are with designators (`P1Y2M3DT4H5M6S`), with signs between the parts (`P1-2-3T4:5:6`) and
+//! without any (`P00010203T040506`).
 
 use super::{Fault, Number, Sum, Unit};
 
-/// Numbers are not larger than this.
+/// Largest number in a duration.
 const NUMBER_MAX: f64 = 1e15;
 
-/// Reads what follows the `P`.
+/// Reads the text behind the `P`.
 pub(super) fn read(text: &str) -> Result<Sum, Fault> {
     let mut sum = Sum::default();
     if text.is_empty() {
@@ -36,7 +38,7 @@ pub(super) fn read(text: &str) -> Result<Sum, Fault> {
 const DATE: [Unit; 3] = [Unit::Year, Unit::Month, Unit::Day];
 const TIME: [Unit; 3] = [Unit::Hour, Unit::Minute, Unit::Second];
 
-/// Numbers with a letter behind each, in any order.
+/// Reads numbers with a letter behind each, in any order.
 fn designated(text: &str, designators: &[(char, Unit)], sum: &mut Sum) -> Result<(), Fault> {
     let mut rest = text;
     while !rest.is_empty() {
@@ -51,8 +53,8 @@ fn designated(text: &str, designators: &[(char, Unit)], sum: &mut Sum) -> Result
     Ok(())
 }
 
-/// Up to three numbers with `between` between them, or one of `width` digits that is all three. Gives whether it is one of these
-/// forms, which have no letters.
+/// Reads up to three numbers with `between` between them, or one number of `width` digits that
+/// holds all three. Returns whether the text is one of these forms, which have no letters.
 fn alternative(
     text: &str,
     between: char,
@@ -73,7 +75,7 @@ fn alternative(
         {
             sum.add_again(Number { whole, fraction: 0.0 }, unit);
         }
-        // A fraction of seconds counts as one of a microsecond, as in PostgreSQL.
+        // A fraction of seconds counts as a fraction of a microsecond, as in PostgreSQL.
         let unit = if units == TIME { Unit::Microsecond } else { Unit::Day };
         sum.add_again(Number { whole: 0, fraction }, unit);
         return Ok(true);
@@ -88,14 +90,14 @@ fn alternative(
     if rest.is_empty() { Ok(true) } else { Err(Fault::Syntax) }
 }
 
-/// How many digits stand before a point, behind a sign.
+/// Returns the number of digits before a point, behind a sign.
 fn integer_width(text: &str) -> usize {
     let digits = text.strip_prefix('-').unwrap_or(text);
     digits.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// A decimal number at the start of a text, with what follows it. It is read as a binary fraction, whose error is a part of the
-/// result, as in PostgreSQL.
+/// Reads a decimal number at the start of a text, and returns the rest too. As in PostgreSQL, the
+/// number is read as a binary fraction, whose error is part of the result.
 fn number(text: &str) -> Result<(Number, &str), Fault> {
     if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '.')) {
         return Err(Fault::Syntax);

@@ -1,5 +1,6 @@
-//! Format pictures of dates and times, such as `YYYY-MM-DD HH24:MI`: moments to text (`to_char`) and text
-//! to moments (`to_timestamp`, `to_date`).
+//! Format pictures of dates and times, such as `YYYY-MM-DD HH24:MI`.
+//!
+//! `to_char` writes moments, and `to_timestamp` and `to_date` read them.
 
 mod read;
 mod resolve;
@@ -31,7 +32,7 @@ const WEEKDAYS: [&str; 7] =
 const ROMAN: [&str; 12] =
     ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 
-/// What a pattern of a picture stands for.
+/// The meaning of a pattern in a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     /// `AM`; with dots `A.M.`
@@ -41,16 +42,16 @@ enum Field {
     Century,
     /// `Y,YYY`
     YearWithComma,
-    /// The last so many digits of the year; 4 are all of it.
+    /// The last digits of the year, by their number; 4 are the whole year.
     Year(usize),
-    /// The same of the ISO year.
+    /// The last digits of the ISO year, by their number.
     IsoYear(usize),
     Quarter,
     Month,
     MonthName,
     ShortMonthName,
     RomanMonth,
-    /// Of the year.
+    /// The week of the year.
     Week,
     IsoWeek,
     WeekOfMonth,
@@ -69,7 +70,7 @@ enum Field {
     Minute,
     Second,
     SecondOfDay,
-    /// So many digits after the second.
+    /// Digits after the second, by their number.
     Fraction(u32),
     Milliseconds,
     Microseconds,
@@ -83,14 +84,14 @@ enum Field {
     Exact,
 }
 
-/// Whether the letters have a dot behind each.
+/// The form of an era or meridiem: with or without a dot behind each letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dots {
     With,
     Without,
 }
 
-/// Case of the letters of a pattern, which is that of the letters it writes.
+/// Case of the letters of a pattern, which the written letters get, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
     Upper,
@@ -99,14 +100,14 @@ enum Case {
     Lower,
 }
 
-/// How days are counted; a text to be read must keep to one.
+/// Convention for counting days; a text to be read must keep to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Convention {
     Gregorian,
     IsoWeek,
 }
 
-/// A pattern, what it means, whether digits stand there, and to which convention it belongs.
+/// A pattern with its meaning, whether digits stand there, and its convention.
 struct Pattern {
     name: &'static str,
     field: Field,
@@ -126,7 +127,8 @@ const fn iso(name: &'static str, field: Field) -> Pattern {
     Pattern { name, field, digits: true, convention: Some(Convention::IsoWeek) }
 }
 
-/// All patterns; those that another one begins with come after it. Each may also stand in lower case.
+/// All patterns. A pattern stands after every longer one that begins with it. Each may also stand
+/// in lower case.
 const PATTERNS: &[Pattern] = &[
     pattern("A.D.", Field::Era(Dots::With), false),
     pattern("A.M.", Field::Meridiem(Dots::With), false),
@@ -192,20 +194,21 @@ const CAPITALIZED: &[Pattern] = &[
     gregorian("Mon", Field::ShortMonthName, false),
 ];
 
-/// A pattern where it stands in a picture.
+/// A pattern at its place in a picture.
 #[derive(Clone, Copy, Debug)]
 struct Item<'p> {
     field: Field,
     case: Case,
-    /// As the picture has it.
+    /// The pattern's text in the picture.
     name: &'p str,
     digits: bool,
     convention: Option<Convention>,
-    /// `FM` before it: without padding.
+    /// `FM` stands before the pattern: without padding.
     fill: bool,
-    /// `TM` before it: names of the session's language, which is English, without padding.
+    /// `TM` stands before the pattern: names of the session's language, which is English, without
+    /// padding.
     translated: bool,
-    /// `TH` or `th` after it.
+    /// `TH` or `th` stands behind the pattern.
     ordinal: Option<Case>,
 }
 
@@ -214,13 +217,13 @@ struct Item<'p> {
 enum Node<'p> {
     Item(Item<'p>),
     Space(char),
-    /// A character of ASCII that is neither blank, letter nor digit.
+    /// An ASCII character that is neither blank, letter nor digit.
     Separator(char),
     /// Any other character, and each one between double quotes.
     Text(char),
 }
 
-/// Whether C calls the character a space.
+/// Decides whether C calls the character a space.
 fn is_space(character: char) -> bool {
     crate::text_io::is_space(character)
 }
@@ -229,7 +232,7 @@ fn is_separator(character: char) -> bool {
     character.is_ascii_punctuation()
 }
 
-/// The pattern that `text` begins with, and the case of its letters.
+/// Returns the pattern that `text` begins with, and the case of its letters.
 fn pattern_at(text: &str) -> Option<(&'static Pattern, Case)> {
     let begins = |name: &str, fold: fn(&u8) -> u8| {
         let bytes = text.as_bytes();
@@ -301,7 +304,7 @@ fn parse(picture: &str) -> Vec<Node<'_>> {
     nodes
 }
 
-/// Takes text up to the closing quote, in which a backslash quotes the next character; returns the rest.
+/// Takes text up to the closing quote; a backslash quotes the next character. Returns the rest.
 fn parse_quoted<'p>(text: &'p str, nodes: &mut Vec<Node<'p>>) -> &'p str {
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
@@ -314,7 +317,8 @@ fn parse_quoted<'p>(text: &'p str, nodes: &mut Vec<Node<'p>>) -> &'p str {
     characters.as_str()
 }
 
-/// Julian day of a date whose month and day may lie outside of the calendar, as those of intervals do.
+/// Returns the Julian day of a date. Its month and day may lie outside the calendar, as in
+/// intervals.
 fn julian_day(year: i64, month: i64, day: i64) -> i64 {
     // Counted from March, so that the leap day is the last of a year: 30.6 days a month on average.
     let (year, month) =
@@ -323,7 +327,8 @@ fn julian_day(year: i64, month: i64, day: i64) -> i64 {
     365 * year + year / 4 - century + century / 4 + 7834 * month / 256 + day - 32_167
 }
 
-/// Julian day of the Monday with which an ISO year begins: the one of the week of January 4.
+/// Returns the Julian day of the Monday with which an ISO year begins: the Monday of the week of
+/// January 4.
 fn iso_year_start(year: i64) -> i64 {
     let fourth = julian_day(year, 1, 4);
     fourth - fourth.rem_euclid(7)

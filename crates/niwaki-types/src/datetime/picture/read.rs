@@ -1,4 +1,4 @@
-//! Text by a picture to a moment: `to_timestamp`, `to_date`.
+//! Text to a moment by a picture: `to_timestamp`, `to_date`.
 
 use super::resolve::{Found, Numbers};
 use super::{Dots, Field, Item, MONTHS, Node, ROMAN, WEEKDAYS, is_separator, is_space, parse};
@@ -9,12 +9,12 @@ use crate::datetime::calendar::{
 };
 use crate::error::{Result, TypeError};
 
-/// Reads a timestamp with time zone; without an offset in the text it is local time of `zone`. What the
-/// picture does not name is as in 1 BC, January 1, 0 o'clock.
+/// Reads a timestamp with time zone; without an offset in the text it is local time of `zone`.
+/// Fields that the picture does not name are as in 1 BC, January 1, 0 o'clock.
 ///
 /// # Errors
-/// `22007` for text that does not fit the picture, `22008` out of range, `22009` for an offset out of range,
-/// `0A000` for a pattern that can only be written.
+/// `22007` for text that does not fit the picture, `22008` out of range, `22009` for an offset out
+/// of range. `0A000` for a pattern that can only be written.
 pub fn to_timestamp(text: &str, picture: &str, zone: &TimeZone) -> Result<i64> {
     let found = read(text, picture)?;
     let days = days_from_civil(found.year, found.month, found.day);
@@ -54,7 +54,7 @@ fn read(text: &str, picture: &str) -> Result<Found> {
     scanner.numbers.resolve(text)
 }
 
-/// Whether what follows a number ends it: anything but a digit, or nothing.
+/// Decides whether the next node ends a number: anything but a digit, or nothing.
 fn follower(next: Option<&Node<'_>>) -> bool {
     match next {
         None => true,
@@ -67,11 +67,11 @@ fn follower(next: Option<&Node<'_>>) -> bool {
 
 struct Scanner<'t> {
     text: &'t str,
-    /// Bytes that are read.
+    /// Number of bytes that have been read.
     at: usize,
     /// After `FX`.
     exact: bool,
-    /// Characters skipped beyond what the picture asks for.
+    /// Characters skipped beyond the characters of the picture.
     skipped: i32,
     numbers: Numbers,
 }
@@ -105,7 +105,7 @@ impl<'t> Scanner<'t> {
         match node {
             Node::Space(_) | Node::Separator(_) if self.exact => self.skip_character(),
             Node::Space(_) | Node::Separator(_) => {
-                // One blank or separator, whichever it is; or none.
+                // Takes one blank or separator of any kind, or none.
                 let next = self.rest().chars().next();
                 if next.is_some_and(|next| is_space(next) || is_separator(next)) {
                     self.skip_character();
@@ -186,7 +186,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// A minus may have been taken for a separator before.
+    /// Reads the sign of an offset. A minus may have been taken for a separator before.
     fn offset_sign(&mut self) {
         let before = self.text.get(..self.at).unwrap_or_default();
         self.numbers.offset_sign = match self.rest().bytes().next() {
@@ -312,13 +312,14 @@ impl<'t> Scanner<'t> {
                 numbers.year_digits = digits;
                 Ok(())
             }
-            // Which day of the quarter should it be? It is read and ignored.
+            // The day of a quarter is not defined. The number is read and ignored.
             _ => Ok(()),
         }
     }
 
-    /// Reads an integer: all digits where the picture has no further number right behind, else as many
-    /// characters as `length` says. Returns it with the count of bytes used, blanks before it included.
+    /// Reads an integer. Takes all digits where the picture has no further number right behind,
+    /// else as many characters as `length` says. Returns the integer and the number of bytes used,
+    /// leading blanks included.
     fn integer(&mut self, item: &Item<'_>, length: usize, ends: bool) -> Result<(i32, usize)> {
         let start = self.at;
         self.skip_spaces();
@@ -377,7 +378,7 @@ impl<'t> Scanner<'t> {
         Ok((value, self.at - start))
     }
 
-    /// `12,024`
+    /// Reads a year such as `12,024`.
     fn year_with_comma(&mut self) -> Result<i32> {
         let invalid = || TypeError::new("22007", "invalid input string for \"Y,YYY\"");
         self.skip_spaces();
@@ -397,7 +398,8 @@ impl<'t> Scanner<'t> {
             return Err(invalid());
         }
         self.at += used;
-        // As in PostgreSQL, too many digits wrap; the year is hardly one then, and is refused as such.
+        // As in PostgreSQL, too many digits wrap. The result is hardly a valid year then, and is
+        // refused as a bad year.
         let thousands = thousands.unwrap_or(i64::MAX) as i32;
         let years = years.unwrap_or(0) as i32;
         Ok(thousands.wrapping_mul(1000).wrapping_add(years))
@@ -409,7 +411,8 @@ fn name_of(names: &[&'static str], number: usize, short: bool) -> Option<&'stati
     if short { name.get(..3) } else { Some(name) }
 }
 
-/// Sign and digits at the start, as a number unless it is too long, and how many bytes they are.
+/// Returns sign and digits at the start, as a number unless it is too long, and the number of bytes
+/// they are.
 fn leading_integer(text: &str) -> (Option<i64>, usize) {
     let signed = usize::from(text.starts_with(['+', '-']));
     let digits = text.bytes().skip(signed).take_while(u8::is_ascii_digit).count();
@@ -424,7 +427,7 @@ fn invalid_value(given: &str, item: &Item<'_>) -> TypeError {
     TypeError::new("22007", format!("invalid value \"{given}\" for \"{}\"", item.name))
 }
 
-/// A field that was given before must not be given another value.
+/// Sets a field. A field that was given before must not be given another value.
 fn set(field: &mut i32, value: i32, item: &Item<'_>) -> Result<()> {
     if *field != 0 && *field != value {
         return Err(TypeError::new(
@@ -437,14 +440,14 @@ fn set(field: &mut i32, value: i32, item: &Item<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Digits after a point: `5` is half a second in any unit.
+/// Scales digits after a point: `5` is half a second in any unit.
 fn scale(value: &mut i32, used: usize, digits: usize) {
     for _ in used..digits {
         *value = value.saturating_mul(10);
     }
 }
 
-/// The year near 2020 that up to three digits mean.
+/// Returns the year near 2020 that up to three digits mean.
 fn full_year(year: i32) -> i32 {
     match year {
         ..70 => year.saturating_add(2000),

@@ -1,4 +1,5 @@
-//! What the numbers say that a text gave for a picture's patterns: a date, a time of day, an offset.
+//! The moment that the numbers read for a picture's patterns mean: a date, a time of day, an
+//! offset.
 
 use super::{Convention, iso_year_start};
 use crate::datetime::calendar::{
@@ -7,12 +8,12 @@ use crate::datetime::calendar::{
 };
 use crate::error::{Result, TypeError};
 
-/// What a text says.
+/// The fields that a text gave.
 pub(super) struct Found {
     /// 0 is 1 BC.
     pub(super) year: i64,
     pub(super) month: u32,
-    /// May lie behind the end of its month where the text names no year.
+    /// The day; it may lie behind the end of its month where the text names no year.
     pub(super) day: u32,
     /// Microseconds of the day.
     pub(super) time: i64,
@@ -21,7 +22,7 @@ pub(super) struct Found {
     pub(super) fraction_digits: i32,
 }
 
-/// Numbers as they were read; 0 is none.
+/// Numbers as the text gave them; 0 means none.
 #[derive(Default)]
 pub(super) struct Numbers {
     pub(super) convention: Option<Convention>,
@@ -37,7 +38,7 @@ pub(super) struct Numbers {
     pub(super) before_christ: i32,
     pub(super) century: i32,
     pub(super) year: i32,
-    /// Digits of the pattern that gave the year.
+    /// Number of digits of the pattern that gave the year.
     pub(super) year_digits: usize,
     pub(super) month: i32,
     pub(super) week: i32,
@@ -53,7 +54,7 @@ pub(super) struct Numbers {
     pub(super) offset_minutes: i32,
 }
 
-/// A date while its parts come together, and which of them are known.
+/// A date while its parts are put together, with flags for the known parts.
 struct Date {
     year: i64,
     month: i64,
@@ -123,7 +124,7 @@ impl Numbers {
         })
     }
 
-    /// Microseconds of the day; `None` when a part is out of range.
+    /// Returns the microseconds of the day; `None` when a part is out of range.
     fn time_of_day(&self) -> Result<Option<i64>> {
         let of_day = i64::from(self.second_of_day);
         let or = |given: i32, other: i64| if given == 0 { other } else { i64::from(given) };
@@ -172,7 +173,7 @@ impl Numbers {
         if self.week != 0 {
             let weeks = i64::from(self.week) - 1;
             if is_iso {
-                // Without a weekday it is the Monday.
+                // Without a weekday, the day is the Monday.
                 let weekday = match self.weekday {
                     0 => 0,
                     sunday if sunday <= 1 => 6,
@@ -211,7 +212,7 @@ impl Numbers {
         Ok(date)
     }
 
-    /// The year that year, century and era say; 0 is 1 BC.
+    /// Returns the year that the numbers for year, century and era give; 0 is 1 BC.
     fn full_year(&self) -> Option<i64> {
         let sign = if self.before_christ != 0 { -1 } else { 1 };
         let (century, year) = (i64::from(self.century) * sign, i64::from(self.year));

@@ -1,4 +1,4 @@
-//! Moments and intervals by a picture: `to_char`.
+//! Moments and intervals to text by a picture: `to_char`.
 
 use super::{
     Case, Dots, Field, Item, MONTHS, Node, ROMAN, WEEKDAYS, iso_year_start, julian_day, parse,
@@ -8,11 +8,12 @@ use crate::datetime::operations::clock;
 use crate::datetime::{Interval, TimeZone};
 use crate::error::{Result, TypeError};
 
-/// A timestamp by a picture; `None`, which SQL shows as NULL, for an empty picture or an infinite
+/// Writes a timestamp by a picture; `None`, which SQL shows as NULL, for an empty picture or an
+/// infinite
 /// timestamp.
 ///
 /// # Errors
-/// None today; the signature is that of [`interval_to_char`].
+/// None today; the signature matches [`interval_to_char`].
 pub fn timestamp_to_char(micros: i64, picture: &str) -> Result<Option<String>> {
     if is_infinite(micros) || picture.is_empty() {
         return Ok(None);
@@ -20,10 +21,11 @@ pub fn timestamp_to_char(micros: i64, picture: &str) -> Result<Option<String>> {
     Fields::of_moment(micros, 0, None).write(picture).map(Some)
 }
 
-/// A timestamp by a picture, as clocks in `zone` show it; otherwise as [`timestamp_to_char`].
+/// Writes a timestamp by a picture, as clocks in `zone` show it; otherwise as
+/// [`timestamp_to_char`].
 ///
 /// # Errors
-/// None today; the signature is that of [`interval_to_char`].
+/// None today; the signature matches [`interval_to_char`].
 pub fn timestamptz_to_char(micros: i64, picture: &str, zone: &TimeZone) -> Result<Option<String>> {
     if is_infinite(micros) || picture.is_empty() {
         return Ok(None);
@@ -34,7 +36,7 @@ pub fn timestamptz_to_char(micros: i64, picture: &str, zone: &TimeZone) -> Resul
     Fields::of_moment(local, offset, Some(zone.abbreviation_at(micros))).write(picture).map(Some)
 }
 
-/// An interval by a picture; `None`, which SQL shows as NULL, for an empty picture.
+/// Writes an interval by a picture; `None`, which SQL shows as NULL, for an empty picture.
 ///
 /// # Errors
 /// `22007` for a pattern that only a date has.
@@ -45,7 +47,7 @@ pub fn interval_to_char(interval: &Interval, picture: &str) -> Result<Option<Str
     Fields::of_interval(interval).write(picture).map(Some)
 }
 
-/// What patterns show. Of an interval every part has its own sign.
+/// The fields that patterns show. In an interval every part has its own sign.
 struct Fields {
     is_interval: bool,
     /// 0 is 1 BC.
@@ -185,8 +187,9 @@ impl Fields {
         Ok(())
     }
 
-    /// Value and width of a pattern that is a number; a width that is for numbers from 0 on has room for a
-    /// minus below. `None` for the other patterns, and for a quarter of an interval without months.
+    /// Returns value and width of a pattern that is a number. A width that fits numbers from 0 on
+    /// has room for a minus below. `None` for the other patterns, and for a quarter of an interval
+    /// without months.
     fn number(&self, field: Field) -> Option<(i64, usize)> {
         let signed = |value: i64, width: usize| (value, width + usize::from(value < 0));
         let julian = || julian_day(self.year, self.month, self.day);
@@ -233,7 +236,7 @@ impl Fields {
         })
     }
 
-    /// The year as people count it; years of intervals are just a number.
+    /// Returns the year as people count it; years of intervals are just a number.
     fn shown_year(&self, year: i64) -> i64 {
         if self.is_interval || year > 0 { year } else { 1 - year }
     }
@@ -249,7 +252,7 @@ impl Fields {
         }
     }
 
-    /// ISO year and week.
+    /// Returns the ISO year and week.
     fn iso_week(&self) -> (i64, i64) {
         let julian = julian_day(self.year, self.month, self.day);
         let mut year = self.year;
@@ -268,7 +271,8 @@ impl Fields {
         usize::try_from(self.month - 1).unwrap_or(usize::MAX)
     }
 
-    /// Months of intervals go on below zero: -1 is the last of a year.
+    /// Writes a month as a Roman numeral. Months of intervals go on below zero: -1 is the last of a
+    /// year.
     fn write_roman_month(&self, item: &Item<'_>, out: &mut String) {
         let index = match self.month {
             0 if self.year == 0 => return,
@@ -282,7 +286,7 @@ impl Fields {
     }
 }
 
-/// Patterns that mean nothing for an interval.
+/// Decides whether a pattern has no meaning for an interval.
 fn needs_date(field: Field) -> bool {
     matches!(
         field,
@@ -308,7 +312,7 @@ fn cased(name: &str, case: Case) -> String {
     }
 }
 
-/// Two letters, with a dot behind each if so.
+/// Returns two letters, each with a dot behind it if `dots` says so.
 fn letters(name: &str, dots: Dots, case: Case) -> String {
     let name = cased(name, case);
     match dots {
@@ -340,7 +344,7 @@ fn write_ordinal(start: usize, item: &Item<'_>, out: &mut String) {
     }
 }
 
-/// What makes a number, given by its digits, an ordinal.
+/// Returns the suffix that makes a number, given by its digits, an ordinal.
 pub(crate) fn ordinal(digits: &str) -> &'static str {
     let bytes = digits.as_bytes();
     let teen = bytes.len() > 1 && bytes.get(bytes.len() - 2) == Some(&b'1');

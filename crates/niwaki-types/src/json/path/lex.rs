@@ -23,7 +23,7 @@ pub(super) enum Token {
     End,
 }
 
-/// The marks of more than one character come first.
+/// All marks; longer ones come first.
 const MARKS: [&str; 30] = [
     "&&", "||", "**", "<=", "==", "<>", "!=", ">=", "!", "<", ">", "?", "%", "$", ".", "[", "]",
     "{", "}", "(", ")", "@", ",", "*", "-", "+", "/", "#", ":", "=",
@@ -35,7 +35,7 @@ pub(super) struct Lexer<'t> {
     at: usize,
 }
 
-/// 42601, at what stands there.
+/// Returns the error 42601, at the text there.
 pub(super) fn wrong(what: &str, near: &str) -> TypeError {
     let place = match near {
         "" => "at end of jsonpath input".to_owned(),
@@ -48,7 +48,7 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0c')
 }
 
-/// Whether a character can stand in a name as it is.
+/// Decides whether a character can stand in a name as it is.
 fn is_other(c: char) -> bool {
     !is_blank(c) && !"?%$.[]{}()|&!=<>@#,*:-+/\\\"".contains(c)
 }
@@ -58,7 +58,7 @@ impl<'t> Lexer<'t> {
         Self { text, at: 0 }
     }
 
-    /// The text that is left.
+    /// Returns the remaining text.
     fn rest(&self) -> &'t str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -86,7 +86,8 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// The next token, with what messages show of it: its text, or, as PostgreSQL has it, the blanks behind a name.
+    /// Returns the next token and the text that messages show for it. As in PostgreSQL, that text
+    /// is the blanks behind a name.
     pub(super) fn next(&mut self) -> Result<(Token, &'t str)> {
         self.skip_blanks()?;
         let start = self.at;
@@ -133,7 +134,7 @@ impl<'t> Lexer<'t> {
         }
         let rest = self.rest();
         let mark = MARKS.into_iter().find(|mark| rest.starts_with(mark));
-        // `&` and `|` alone are marks that no rule has.
+        // `&` and `|` alone are marks that no grammar rule has.
         let mark = mark.unwrap_or(if first == '&' { "&" } else { "|" });
         self.at += mark.len();
         Ok(Token::Mark(mark))
@@ -198,7 +199,7 @@ impl<'t> Lexer<'t> {
         Ok(if escaped { Token::Escaped(name) } else { Token::Name(name) })
     }
 
-    /// What stands up to the closing quote.
+    /// Reads the text up to the closing quote.
     fn quoted(&mut self) -> Result<String> {
         let mut text = String::new();
         loop {
@@ -217,7 +218,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// An escape, or several that make one character.
+    /// Reads an escape, or several that make one character.
     fn escape(&mut self, into: &mut String) -> Result<()> {
         let start = self.at;
         self.at += 1;
@@ -266,7 +267,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// The number behind `\u`: four digits, or up to six in braces.
+    /// Reads the number behind `\u`: four digits, or up to six in braces.
     fn code(&mut self, start: usize) -> Result<u32> {
         let found = if self.peek() == Some('{') {
             self.at += 1;

@@ -1,7 +1,7 @@
 //! `jsonpath`: expressions over `jsonb` as trees, and as text.
 //!
-//! A value of the type is the text that [`JsonPath`] is shown as, which reads back to the same tree; what it finds in a
-//! `jsonb` is computed where regular expressions are, in `niwaki-sql`.
+//! A value of the type is the text that [`JsonPath`] is shown as, which reads back to the same
+//! tree. `niwaki-sql` evaluates paths, because it has the regular expressions.
 
 mod lex;
 mod parse;
@@ -16,16 +16,16 @@ use crate::Numeric;
 /// An expression of type `jsonpath`.
 #[derive(Clone, Debug)]
 pub struct JsonPath {
-    /// Structural errors are passed over, and arrays taken apart where an item is asked for.
+    /// Ignores structural errors, and takes arrays apart where an item is asked for.
     pub lax: bool,
-    /// What it computes.
+    /// The path that the expression computes.
     pub root: Path,
 }
 
-/// A first step, and what is done to its results one after the other; never empty.
+/// A first step, then the steps applied to its results one after the other; never empty.
 pub type Path = Vec<PathStep>;
 
-/// What stands between two paths.
+/// An operator between two paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathOperator {
     /// `+`
@@ -86,13 +86,13 @@ pub struct RegexFlags {
     pub dot_all: bool,
     /// `m`: `^` and `$` match at newlines.
     pub lines: bool,
-    /// `x`, which means nothing beside `q`, and is refused without it.
+    /// `x`, which has no effect beside `q`, and is refused without it.
     pub expanded: bool,
-    /// `q`: the pattern stands for itself.
+    /// `q`: the pattern matches itself literally.
     pub quote: bool,
 }
 
-/// What one step of a path does.
+/// One step of a path.
 #[derive(Clone, Debug)]
 pub enum PathStep {
     /// `null`
@@ -103,11 +103,11 @@ pub enum PathStep {
     Number(Numeric),
     /// A string.
     String(Arc<str>),
-    /// `$name`: what the caller gave under this name.
+    /// `$name`: the caller's value under this name.
     Variable(Arc<str>),
     /// `$`: the whole value.
     Root,
-    /// `@`: what a filter looks at.
+    /// `@`: the item that a filter looks at.
     Current,
     /// `last`: the number of the last item of the array whose items are asked for.
     Last,
@@ -142,7 +142,7 @@ pub enum PathStep {
 }
 
 impl PathOperator {
-    /// How it is written.
+    /// Returns the operator's text.
     pub fn word(self) -> &'static str {
         match self {
             Self::Add => "+",
@@ -162,7 +162,7 @@ impl PathOperator {
         }
     }
 
-    /// Whether what it gives is a number.
+    /// Decides whether the result is a number.
     pub fn is_arithmetic(self) -> bool {
         matches!(self, Self::Add | Self::Subtract | Self::Multiply | Self::Divide | Self::Remainder)
     }
@@ -179,14 +179,14 @@ impl PathMethod {
         ("keyvalue", Self::KeyValue),
     ];
 
-    /// Its name.
+    /// Returns the method's name.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(_, method)| *method == self).map_or("", |(word, _)| *word)
     }
 }
 
 impl PathStep {
-    /// Whether it gives true, false or unknown.
+    /// Decides whether the result is true, false or unknown.
     pub fn is_condition(&self) -> bool {
         match self {
             Self::Binary(operator, ..) => !operator.is_arithmetic(),

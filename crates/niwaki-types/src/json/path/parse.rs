@@ -1,4 +1,4 @@
-//! Reading `jsonpath` text.
+//! A parser of `jsonpath` text.
 
 use std::sync::Arc;
 
@@ -7,16 +7,17 @@ use super::{JsonPath, Path, PathMethod, PathOperator, PathStep, RegexFlags};
 use crate::Numeric;
 use crate::error::{Result, TypeError};
 
-/// Levels of brackets, signs and the like, so that nobody's stack is in danger.
+/// Levels of brackets, signs and the like; the limit protects the stack.
 const LEVELS_MAX: u32 = 256;
-/// Steps of one path, for the same reason.
+/// Steps of one path; the limit protects the stack, too.
 const STEPS_MAX: usize = 256;
 
 impl JsonPath {
     /// Reads a text.
     ///
     /// # Errors
-    /// `42601` for other text; `22P02` and `22P05` for what its strings cannot be, `54001` where it nests too deeply.
+    /// `42601` for other text. `22P02` and `22P05` for values that its strings cannot have. `54001`
+    /// where the text nests too deeply.
     pub fn parse(text: &str) -> Result<Self> {
         let mut lexer = Lexer::new(text);
         let (token, near) = lexer.next()?;
@@ -49,13 +50,13 @@ struct Parser<'t> {
     /// The token's text.
     near: &'t str,
     levels: u32,
-    /// Filters around this place, in which there is a current item.
+    /// Number of filters around this place. In a filter there is a current item.
     in_filter: u32,
-    /// Brackets of arrays around this place, in which there is a last item.
+    /// Number of array brackets around this place. In such brackets there is a last item.
     in_items: u32,
 }
 
-/// What was read, and how it may be used.
+/// A parsed path, and how it may be used.
 struct Parsed {
     path: Path,
     /// A condition in brackets, which may stand behind `!` and before `is unknown`.
@@ -82,7 +83,7 @@ impl<'t> Parser<'t> {
         wrong("syntax error", self.near)
     }
 
-    /// The word of the language that stands there; those that are values are written in lower case only.
+    /// Returns the next word of the language. Words that are values are written in lower case only.
     fn word(&self) -> Option<&'static str> {
         const WORDS: [&str; 22] = [
             "is",
@@ -138,7 +139,7 @@ impl<'t> Parser<'t> {
         self.advance()
     }
 
-    /// A level deeper.
+    /// Reads a level deeper.
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.levels >= LEVELS_MAX {
             return Err(TypeError::new("54001", "stack depth limit exceeded"));
@@ -149,7 +150,7 @@ impl<'t> Parser<'t> {
         found
     }
 
-    /// A path or a condition.
+    /// Reads a path or a condition.
     fn any(&mut self) -> Result<Parsed> {
         self.deeper(Self::disjunction)
     }
@@ -337,7 +338,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// A value with what is done to it.
+    /// Reads a value and the steps behind it.
     fn accessed(&mut self) -> Result<Parsed> {
         let mut found = self.primary()?;
         loop {
@@ -407,7 +408,7 @@ impl<'t> Parser<'t> {
         Ok(Parsed::of(step))
     }
 
-    /// What stands behind a point.
+    /// Reads the member behind a point.
     fn member(&mut self) -> Result<PathStep> {
         if self.take_mark("*")? {
             return Ok(PathStep::AnyKey);
@@ -441,7 +442,7 @@ impl<'t> Parser<'t> {
         Ok(step)
     }
 
-    /// The levels of `.**`.
+    /// Reads the levels of `.**`.
     fn levels(&mut self) -> Result<PathStep> {
         if !self.take_mark("{")? {
             return Ok(PathStep::Any(0, u32::MAX));
@@ -473,7 +474,7 @@ impl<'t> Parser<'t> {
         Ok(level)
     }
 
-    /// What stands in the brackets of an array.
+    /// Reads the text in the brackets of an array.
     fn items(&mut self) -> Result<PathStep> {
         if self.take_mark("*")? {
             self.need_mark("]")?;

@@ -14,7 +14,7 @@ impl fmt::Display for JsonPath {
     }
 }
 
-/// How tight a step binds.
+/// Returns the precedence of a step.
 fn tightness(step: &PathStep) -> u8 {
     match step {
         PathStep::Binary(operator, ..) => match operator {
@@ -35,18 +35,18 @@ fn quoted(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(&String::from_utf8_lossy(&bytes))
 }
 
-/// A path, its first step in brackets if `brackets`, where it can be.
+/// Writes a path, its first step in brackets if `brackets`, where it can be.
 fn path(steps: &[PathStep], brackets: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some((first, others)) = steps.split_first() else { return Ok(()) };
     match first {
         PathStep::Number(number) if !others.is_empty() => write!(f, "({number})")?,
-        // PostgreSQL leaves these brackets out inside of operators, and cannot read back what it shows.
+        // PostgreSQL leaves these brackets out inside operators, and cannot read back its own text.
         first => step(first, false, brackets || !others.is_empty(), f)?,
     }
     others.iter().try_for_each(|other| step(other, true, true, f))
 }
 
-/// An operand of an operator of this tightness.
+/// Writes an operand of an operator of this precedence.
 fn operand(steps: &[PathStep], outer: u8, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     path(steps, steps.first().is_some_and(|first| tightness(first) <= outer), f)
 }

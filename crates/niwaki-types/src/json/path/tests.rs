@@ -1,10 +1,10 @@
-//! Laws of `jsonpath` text, and what the recorded answers cannot show.
+//! Laws of `jsonpath` text that the recorded answers cannot show.
 
 use proptest::prelude::*;
 
 use super::JsonPath;
 
-/// Texts of which many are paths.
+/// Makes texts; many of them are paths.
 fn any_text() -> impl Strategy<Value = String> {
     let token = prop_oneof![
         Just("$"),

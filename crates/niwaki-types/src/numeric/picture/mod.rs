@@ -1,5 +1,6 @@
-//! Format pictures of numbers, such as `999,999.99`: numbers to text (`to_char`) and text to numbers
-//! (`to_number`).
+//! Format pictures of numbers, such as `999,999.99`.
+//!
+//! `to_char` writes numbers, and `to_number` reads them.
 
 mod read;
 mod write;
@@ -59,7 +60,7 @@ enum Pattern {
     Nothing,
 }
 
-/// All patterns in upper case; those that another one begins with come after it.
+/// All patterns in upper case. A pattern stands after every longer one that begins with it.
 const PATTERNS: &[(&str, Pattern)] = &[
     (",", Pattern::Comma),
     (".", Pattern::Point),
@@ -91,29 +92,29 @@ enum Node {
     Text(char),
 }
 
-/// Where a sign written as `S` stands.
+/// The place of a sign written as `S`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SignPlace {
     Before,
     Behind,
 }
 
-/// A picture, and what its patterns say together.
+/// A picture, with the joint meaning of its patterns.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each says that a pattern is there")]
 struct Picture {
     nodes: Vec<Node>,
-    /// Digits before the decimal point, without those behind `V`.
+    /// Number of digits before the decimal point, without the digits behind `V`.
     before: usize,
     /// Digits after the decimal point.
     after: usize,
-    /// Digits behind `V`: the number is multiplied by ten to this power.
+    /// Number of digits behind `V`: the number is multiplied by ten to this power.
     shift: usize,
     /// Digits before the first `0`.
     zero_start: usize,
     /// Digits up to the last `0`.
     zero_end: usize,
-    /// Where an `S` stands, and the digits before it.
+    /// The place of an `S`, and the digits before it.
     sign: Option<SignPlace>,
     digits_before_sign: usize,
     has_zero: bool,
@@ -132,7 +133,7 @@ fn syntax_error(message: &str) -> TypeError {
     TypeError::new("42601", message)
 }
 
-/// The pattern that `text` begins with, and how many bytes it takes.
+/// Returns the pattern that `text` begins with, and its length in bytes.
 fn pattern_at(text: &str) -> Option<(Pattern, usize)> {
     PATTERNS.iter().find_map(|(name, pattern)| {
         let start = text.get(..name.len())?;

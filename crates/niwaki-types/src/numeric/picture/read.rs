@@ -1,4 +1,4 @@
-//! Text by a picture to a number: `to_number`.
+//! Text to a number by a picture: `to_number`.
 
 use super::{Node, Pattern, Picture, SignPlace};
 use crate::error::{Result, TypeError};
@@ -7,8 +7,8 @@ use crate::numeric::Numeric;
 /// Reads a number; `None`, which SQL shows as NULL, for an empty picture.
 ///
 /// # Errors
-/// `42601` for a picture whose patterns do not go together, `0A000` for `EEEE` and `RN`, `22P02` for text
-/// without digits, `22003` for more digits than the picture has.
+/// `42601` for a picture whose patterns do not go together, `0A000` for `EEEE` and `RN`. `22P02`
+/// for text without digits, `22003` for more digits than the picture has.
 pub fn to_number(text: &str, picture: &str) -> Result<Option<Numeric>> {
     if picture.is_empty() {
         return Ok(None);
@@ -68,7 +68,7 @@ impl Reader<'_> {
         self.at >= self.text.len()
     }
 
-    /// The byte at the place, 0 at the end.
+    /// Returns the byte at the place, 0 at the end.
     fn byte(&self) -> u8 {
         self.byte_at(self.at)
     }
@@ -141,7 +141,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Skips up to so many characters that no number has.
+    /// Skips up to `count` characters that no number has.
     fn skip_other(&mut self, count: usize) {
         for _ in 0..count {
             if self.is_end() || b"0123456789.,+-".contains(&self.byte()) {
@@ -151,8 +151,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a digit or the point, and a sign before the first or behind the last digit. The place stays
-    /// at the last byte that was read.
+    /// Reads a digit or the point, and a sign before the first or behind the last digit. The place
+    /// stays at the last byte that was read.
     fn digit(&mut self, is_digit: bool) {
         if self.byte() == b' ' {
             self.at += 1;

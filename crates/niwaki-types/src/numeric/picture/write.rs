@@ -1,4 +1,4 @@
-//! Numbers by a picture: `to_char`.
+//! Numbers to text by a picture: `to_char`.
 
 use super::{Case, Node, Pattern, Picture, SignPlace};
 use crate::datetime::picture::ordinal;
@@ -7,16 +7,16 @@ use crate::numeric::{INTEGER_DIGITS_MAX, Numeric, big_power, overflow};
 
 /// Significant decimal digits that a `float4` always keeps.
 const FLOAT4_DIGITS: usize = 6;
-/// The same of a `float8`.
+/// Significant decimal digits that a `float8` always keeps.
 const FLOAT8_DIGITS: usize = 15;
-/// What is shown in place of a number that Roman numerals do not have.
+/// Text in place of a number that Roman numerals do not have.
 const NO_NUMERAL: &str = "###############";
 
-/// A `numeric` by a picture.
+/// Writes a `numeric` by a picture.
 ///
 /// # Errors
-/// `42601` for a picture whose patterns do not go together, `22P02` for an ordinal of what has no last digit,
-/// `22003` and `0A000` for a number that is to be Roman and no `int4`.
+/// `42601` for a picture whose patterns do not go together. `22P02` for an ordinal of a value
+/// without a last digit. `22003` and `0A000` for a Roman number that is no `int4`.
 pub fn numeric_to_char(value: &Numeric, picture: &str) -> Result<String> {
     let mut picture = Picture::parse(picture)?;
     if picture.has_roman {
@@ -37,7 +37,7 @@ pub fn numeric_to_char(value: &Numeric, picture: &str) -> Result<String> {
     signed_to_char(&rounded.to_string(), picture)
 }
 
-/// An `int4` by a picture.
+/// Writes an `int4` by a picture.
 ///
 /// # Errors
 /// As [`numeric_to_char`].
@@ -59,7 +59,7 @@ pub fn int4_to_char(value: i32, picture: &str) -> Result<String> {
     integer_to_char(&value.to_string(), picture)
 }
 
-/// An `int8` by a picture.
+/// Writes an `int8` by a picture.
 ///
 /// # Errors
 /// As [`numeric_to_char`]; `22003` also when `V` makes the number too large.
@@ -83,7 +83,7 @@ pub fn int8_to_char(value: i64, picture: &str) -> Result<String> {
     integer_to_char(&value.to_string(), picture)
 }
 
-/// A `float4` by a picture: not more digits than the type keeps.
+/// Writes a `float4` by a picture: not more digits than the type keeps.
 ///
 /// # Errors
 /// As [`numeric_to_char`].
@@ -94,7 +94,7 @@ pub fn float4_to_char(value: f32, picture: &str) -> Result<String> {
     float_to_char(value.into(), shifted.into(), FLOAT4_DIGITS, picture)
 }
 
-/// A `float8` by a picture: not more digits than the type keeps.
+/// Writes a `float8` by a picture: not more digits than the type keeps.
 ///
 /// # Errors
 /// As [`numeric_to_char`].
@@ -124,7 +124,7 @@ fn float_to_char(value: f64, shifted: f64, digits: usize, mut picture: Picture) 
     signed_to_char(&fixed(shifted, picture.after), picture)
 }
 
-/// The number with so many digits after the point.
+/// Returns the number with `digits` digits after the point.
 fn fixed(value: f64, digits: usize) -> String {
     if value.is_nan() {
         "NaN".to_owned()
@@ -144,7 +144,8 @@ fn power_of_ten(exponent: usize) -> Result<Numeric> {
     }
 }
 
-/// ` 1.50e+03`: a blank or a minus, so many digits after the point, an exponent of two digits at least.
+/// Returns a text such as ` 1.50e+03`. It has a blank or a minus, `digits` digits after the point,
+/// and an exponent of two digits at least.
 fn scientific(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -153,7 +154,7 @@ fn scientific(value: f64, digits: usize) -> String {
     format!("{blank}{mantissa}e{exponent:+03}")
 }
 
-/// The same of a `numeric`, exactly; `None` for what is no number.
+/// Does the same for a `numeric`, exactly; `None` for NaN and infinities.
 fn numeric_scientific(value: &Numeric, digits: usize) -> Result<Option<String>> {
     if !value.is_finite() {
         return Ok(None);
@@ -170,9 +171,9 @@ fn numeric_scientific(value: &Numeric, digits: usize) -> Result<Option<String>> 
     Ok(Some(format!("{blank}{significand}e{exponent:+03}")))
 }
 
-/// In place of a number in scientific form where there is none.
+/// Returns the text in place of a number in scientific form where there is none.
 fn no_exponent(picture: &Picture) -> String {
-    // Sign, point, `e`, sign of the exponent and two digits of it.
+    // The text is sign, point, `e`, sign of the exponent and its two digits.
     let mut text = vec![b'#'; picture.before + picture.after + 6];
     if let Some(sign) = text.first_mut() {
         *sign = b' ';
@@ -188,7 +189,7 @@ fn roman_to_char(value: Option<i32>, mut picture: Picture) -> Result<String> {
         Some(value @ 1..=3999) => roman(value),
         _ => NO_NUMERAL.to_owned(),
     };
-    // All that has to do with digits and signs is off.
+    // All flags for digits and signs are off.
     picture = Picture {
         nodes: picture.nodes,
         fill: picture.fill,
@@ -227,7 +228,7 @@ fn roman(value: i32) -> String {
     text
 }
 
-/// An integer, whose digits after the point are zeros.
+/// Writes an integer, whose digits after the point are zeros.
 fn integer_to_char(text: &str, picture: Picture) -> Result<String> {
     if picture.after == 0 {
         return signed_to_char(text, picture);
@@ -236,7 +237,7 @@ fn integer_to_char(text: &str, picture: Picture) -> Result<String> {
     signed_to_char(&format!("{text}.{zeros}"), picture)
 }
 
-/// A number given by its text, rounded already.
+/// Writes a number given by its text, rounded already.
 fn signed_to_char(text: &str, picture: Picture) -> Result<String> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => (b'-', digits),
@@ -260,22 +261,23 @@ fn signed_to_char(text: &str, picture: Picture) -> Result<String> {
 struct Writer {
     picture: Picture,
     number: Vec<u8>,
-    /// Digits of the number that are written.
+    /// Number of digits of the number that are written.
     at: usize,
     /// `+`, `-`, or 0 for Roman numerals.
     sign: u8,
     sign_written: bool,
-    /// Digits of the picture for which the number has none.
+    /// Number of digits of the picture for which the number has none.
     blanks: usize,
-    /// Digits and points of the picture that are passed.
+    /// Number of digits and points of the picture that are passed.
     passed: usize,
-    /// How many there are, nearly: what decides where a sign behind the number goes.
+    /// Number of digits and points of the picture, nearly. It decides where a sign behind the
+    /// number goes.
     count: usize,
-    /// Whether a digit was written last.
+    /// A digit was written last.
     inside: bool,
-    /// With `FM`, the last digit after the point that is shown: none behind it is.
+    /// With `FM`, the last shown digit after the point.
     last_relevant: Option<usize>,
-    /// What is written; a zero byte ends it.
+    /// The written text; a zero byte ends it.
     out: Vec<u8>,
 }
 
@@ -411,17 +413,17 @@ impl Writer {
         Ok(())
     }
 
-    /// The next character of the number; 0 behind its end.
+    /// Returns the next character of the number; 0 behind its end.
     fn next(&self) -> u8 {
         self.number.get(self.at).copied().unwrap_or(0)
     }
 
-    /// Whether the number is shown as nothing but a point behind its first digits.
+    /// Decides whether the number is shown as nothing but a point behind its first digits.
     fn ends_with_point(&self) -> bool {
         self.last_relevant.and_then(|last| self.number.get(last)) == Some(&b'.')
     }
 
-    /// Whether this is the zero before a point that `9.9` does not show.
+    /// Decides whether this is the zero before a point that `9.9` does not show.
     fn is_hidden_zero(&self) -> bool {
         !self.picture.has_zero
             && self.at == 0
@@ -429,7 +431,7 @@ impl Writer {
             && self.picture.after != 0
     }
 
-    /// One `9`, `0` or point of the picture.
+    /// Writes one `9`, `0` or point of the picture.
     fn digit(&mut self, pattern: Pattern) {
         self.inside = false;
         let zeros_begin = self.picture.has_zero && self.picture.zero_start == self.passed;
@@ -451,7 +453,7 @@ impl Writer {
         }
         let mut end = self.count + usize::from(self.blanks > 0);
         end += usize::from(self.picture.has_point);
-        // One less is counted than there are digits.
+        // The count is one less than the number of digits.
         let is_last = self.passed + 2 == end;
         if is_last && self.last_relevant != Some(self.at) {
             self.sign_behind();
@@ -483,7 +485,7 @@ impl Writer {
         }
     }
 
-    /// The sign, where the first digit is to come.
+    /// Writes the sign, where the first digit is to come.
     fn sign_before(&mut self) {
         if let Some(place) = self.picture.sign {
             if place == SignPlace::Before {
@@ -502,7 +504,7 @@ impl Writer {
         self.sign_written = true;
     }
 
-    /// The sign, or the closing bracket, behind the last digit.
+    /// Writes the sign, or the closing bracket, behind the last digit.
     fn sign_behind(&mut self) {
         if self.sign_written && self.picture.has_brackets {
             self.out.push(if self.sign == b'+' { b' ' } else { b'>' });
