@@ -207,7 +207,8 @@ impl Analyzer<'_> {
             (Some(_), None) => relation.name.clone(),
             _ => name,
         };
-        let target = scope.add_source(ItemKind::Table(Arc::clone(relation)), name.clone(), start);
+        let (kind, alias) = (ItemKind::Table(Arc::clone(relation)), var.alias.as_ref());
+        let target = scope.add_source(kind, name.clone(), start, alias, None);
         self.set_place(Place::From)?;
         let tree = match self.from_clause(change.from)? {
             Some(from) => JoinTree::inner(target, from),

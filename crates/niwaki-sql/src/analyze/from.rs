@@ -9,7 +9,8 @@ use pg_query::protobuf::{self, JoinType as JoinWord};
 use pg_query::{Node, NodeEnum};
 
 use super::json_records::function_of_objects;
-use super::scope::{Item, ItemColumn, Place};
+use super::scope::{Item, ItemColumn, Place, Scope};
+use super::targets::figure_name;
 use super::write_view::WriteTarget;
 use super::{Analyzer, names_of};
 use crate::context::ColumnInfo;
@@ -124,9 +125,7 @@ impl Analyzer<'_> {
             let columns = self.renamed(columns, alias, &name)?;
             let scope = self.scope()?;
             let start = scope.add_columns(&name, &columns);
-            let tree = scope.add_source(kind, name, start);
-            scope.note_alias(alias, None);
-            return Ok(tree);
+            return Ok(scope.add_source(kind, name, start, alias, None));
         }
         let (relation, frozen) = match self.given_relation(var.location)? {
             Some((relation, names)) => (relation, Some(names)),
@@ -179,8 +178,7 @@ impl Analyzer<'_> {
         }
         self.rename_item(alias, &name)?;
         let scope = self.scope()?;
-        let tree = scope.add_source(kind, name, start);
-        scope.note_alias(alias, view);
+        let tree = scope.add_source(kind, name, start, alias, view);
         if !var.inh {
             scope.note_only();
         }
@@ -262,9 +260,8 @@ impl Analyzer<'_> {
         let columns = self.renamed(query.columns.clone(), sub.alias.as_ref(), &name)?;
         let scope = self.scope()?;
         let start = scope.add_columns(&name, &columns);
-        let tree = scope.add_source(ItemKind::Query(Box::new(query)), name, start);
-        scope.note_alias(sub.alias.as_ref(), None);
-        Ok(tree)
+        let kind = ItemKind::Query(Box::new(query));
+        Ok(scope.add_source(kind, name, start, sub.alias.as_ref(), None))
     }
 
     fn range_function(&mut self, range: &protobuf::RangeFunction) -> Result<JoinTree> {
@@ -304,14 +301,10 @@ impl Analyzer<'_> {
         self.from_call = None;
         self.set_place(place)?;
         let expr = expr?;
-        let function_name = match &call.node {
-            Some(NodeEnum::FuncCall(call)) => {
-                names_of(&call.funcname).last().map_or("", |n| *n).to_owned()
-            }
-            Some(NodeEnum::SqlvalueFunction(_)) => "current_value".to_owned(),
-            _ => "expression".to_owned(),
+        let name = match &range.alias {
+            Some(alias) => alias.aliasname.clone(),
+            None => figure_name(call).unwrap_or_else(|| "?column?".to_owned()),
         };
-        let name = range.alias.as_ref().map_or(function_name.clone(), |a| a.aliasname.clone());
         self.check_alias(&name)?;
         let (several, own) = match &expr.kind {
             ExprKind::SetReturning(number) => {
@@ -372,9 +365,7 @@ impl Analyzer<'_> {
             _ => ItemKind::Single { expr, ordinality: range.ordinality },
         };
         let scope = self.scope()?;
-        let tree = scope.add_source(kind, name, start);
-        scope.note_alias(range.alias.as_ref(), None);
-        Ok(tree)
+        Ok(scope.add_source(kind, name, start, range.alias.as_ref(), None))
     }
 
     /// Analyzes `unnest(a, b)`: the arrays side by side, the shorter ones padded with NULL.
@@ -410,8 +401,10 @@ impl Analyzer<'_> {
         self.check_alias(&name)?;
         let query = self.nested_query(&select, None)?;
         let columns = self.renamed(query.columns.clone(), range.alias.as_ref(), &name)?;
-        let start = self.scope()?.add_columns(&name, &columns);
-        Ok(self.scope()?.add_source(ItemKind::Query(Box::new(query)), name, start))
+        let scope = self.scope()?;
+        let start = scope.add_columns(&name, &columns);
+        let kind = ItemKind::Query(Box::new(query));
+        Ok(scope.add_source(kind, name, start, range.alias.as_ref(), None))
     }
 
     /// Locks the tables that a function reads by name, like the tables of the query. So the
@@ -568,7 +561,9 @@ impl Analyzer<'_> {
         })
     }
 
-    /// Returns a column of one side, and hides it from unqualified names and from `*`.
+    /// Returns a column of one side, and hides it from unqualified names and from `*`. In a view's
+    /// text, the column may have another name than today. Then the item is shown with an alias, so
+    /// that USING finds the name on both sides.
     fn using_column(
         &mut self,
         from: usize,
@@ -576,10 +571,11 @@ impl Analyzer<'_> {
         name: &str,
         side: &str,
     ) -> Result<ItemColumn> {
-        let scope = self.scope()?;
+        let Scope { items, sources, .. } = self.scope()?;
         let mut found: Option<ItemColumn> = None;
-        for item in &mut scope.items[from..to] {
-            for column in &mut item.columns {
+        for item in &mut items[from..to] {
+            let relation = item.relation.as_ref().or(item.view.as_ref());
+            for (number, column) in item.columns.iter_mut().enumerate() {
                 if column.bare && !column.hidden && column.name == name {
                     if found.is_some() {
                         return Err(SqlError::new(
@@ -591,6 +587,11 @@ impl Analyzer<'_> {
                     }
                     found = Some(column.clone());
                     column.bare = false;
+                    // Of those that begin in the same slot, all but the last have no columns.
+                    let source = sources.iter_mut().rfind(|s| s.slots.start == item.start);
+                    if let (Some(relation), Some(source)) = (relation, source) {
+                        source.keep_name(number, name, relation);
+                    }
                 }
             }
         }

@@ -73,9 +73,7 @@ impl Analyzer<'_> {
         };
         let scope = self.scope()?;
         let start = scope.add_columns(&item, &columns);
-        let tree = scope.add_source(kind, item, start);
-        scope.note_alias(alias, None);
-        Ok(tree)
+        Ok(scope.add_source(kind, item, start, alias, None))
     }
 
     /// Analyzes a call outside of FROM.

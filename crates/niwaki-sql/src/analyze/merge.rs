@@ -100,7 +100,8 @@ impl Analyzer<'_> {
         let (name, schema) = self.target_names(var, written);
         let scope = self.scope()?;
         scope.add_relation(relation, &name, schema);
-        let target = scope.add_source(ItemKind::Table(Arc::clone(relation)), name.clone(), START);
+        let (kind, alias) = (ItemKind::Table(Arc::clone(relation)), var.alias.as_ref());
+        let target = scope.add_source(kind, name.clone(), START, alias, None);
         self.set_place(Place::From)?;
         let source = self.without_target(&name, |this| this.from_item(source))?;
         if self.scope()?.items.iter().skip(1).any(|item| item.name == name) {

@@ -286,10 +286,32 @@ impl Scope {
         start
     }
 
-    /// Notes the kind of the newest item, whose slots begin at `start`.
-    pub(super) fn add_source(&mut self, kind: ItemKind, name: String, start: usize) -> JoinTree {
+    /// Notes the kind of the newest item, whose slots begin at `start`, its alias, and the user's
+    /// view that the item is.
+    pub(super) fn add_source(
+        &mut self,
+        kind: ItemKind,
+        name: String,
+        start: usize,
+        alias: Option<&Alias>,
+        view: Option<Arc<Relation>>,
+    ) -> JoinTree {
         let slots = SlotRange { start, end: self.width() };
-        self.sources.push(FromItem::new(kind, name, slots));
+        let mut names = alias.map(|alias| names_of(&alias.colnames)).unwrap_or_default();
+        // An alias in the text of a view may name columns that were dropped since.
+        if let Some(item) = self.items.last()
+            && let Some(relation) = &item.relation
+        {
+            let columns = item.columns.iter().zip(&relation.columns);
+            let mut named = columns.filter(|(column, _)| !column.hidden).map(|(_, own)| own);
+            names.retain(|_| !named.next().is_some_and(|own| own.dropped));
+        }
+        self.sources.push(FromItem {
+            aliases: names.into_iter().map(str::to_owned).collect(),
+            aliased: alias.is_some(),
+            view,
+            ..FromItem::new(kind, name, slots)
+        });
         JoinTree::Item(self.sources.len() - 1)
     }
 
@@ -307,16 +329,6 @@ impl Scope {
             view: None,
             filled: false,
         });
-    }
-
-    /// Notes the column names of the newest item's alias, and the user's view that the item is.
-    pub(super) fn note_alias(&mut self, alias: Option<&Alias>, view: Option<Arc<Relation>>) {
-        if let Some(source) = self.sources.last_mut() {
-            let names = alias.map(|alias| names_of(&alias.colnames)).unwrap_or_default();
-            source.aliases = names.into_iter().map(str::to_owned).collect();
-            source.aliased = alias.is_some();
-            source.view = view;
-        }
     }
 
     /// Notes that the newest item has ONLY.

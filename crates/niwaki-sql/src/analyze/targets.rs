@@ -143,7 +143,7 @@ pub(super) fn column_info(target: &Target) -> ColumnInfo {
 }
 
 /// Returns the name of an output column without AS.
-fn figure_name(node: &Node) -> Option<String> {
+pub(super) fn figure_name(node: &Node) -> Option<String> {
     figure(node).map(|(name, _)| name)
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::Column;
 use niwaki_env::stack;
 use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
@@ -9,7 +10,7 @@ use super::Level;
 use super::level::columns_of;
 use super::lines::{ITEM, JOIN, Lines};
 use super::query::{Style, conjunction, write_query};
-use crate::expr::object_name;
+use crate::expr::{Expr, ExprKind, object_name};
 use crate::plan::SetFunction;
 use crate::query::{From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType};
 use crate::shown::Parent;
@@ -109,10 +110,6 @@ fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style
     let writer = style.writer(level, out.indent);
     // True if the item's name is the one that it has without an alias.
     let mut own_name = false;
-    let mut columns = item.aliases.clone();
-    let all = |columns: &mut Vec<String>| {
-        *columns = columns_of(item, level.shared).into_iter().map(|(name, _)| name).collect();
-    };
     match (&item.kind, &item.view) {
         (_, Some(relation)) | (ItemKind::Table(relation) | ItemKind::View(relation), None) => {
             if item.only {
@@ -148,7 +145,6 @@ fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style
             if *ordinality {
                 out.push(" WITH ORDINALITY");
             }
-            all(&mut columns);
         }
         (ItemKind::Single { expr, ordinality }, None) => {
             let mut lateral = false;
@@ -156,13 +152,21 @@ fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style
             if lateral {
                 out.push("LATERAL ");
             }
-            out.push(&writer.show(expr, Parent::None));
+            let text = writer.show(expr, Parent::None);
+            match is_call(expr) {
+                true => out.push(&text),
+                // What else the parser takes here is a cast alone.
+                false => {
+                    let kind = writer.type_name(expr.column_type());
+                    out.push(&format!("CAST({text} AS {kind})"));
+                }
+            }
             if *ordinality {
                 out.push(" WITH ORDINALITY");
             }
-            all(&mut columns);
         }
     }
+    let columns = column_aliases(item, level);
     if (own_name && columns.is_empty()) || item.name.is_empty() {
         return;
     }
@@ -179,4 +183,41 @@ fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style
         let columns: Vec<String> = columns.iter().map(|name| quote_identifier(name)).collect();
         out.push(&format!("({})", columns.join(", ")));
     }
+}
+
+/// The names that stand behind the name of an item: those of all columns, if there are any.
+fn column_aliases(item: &FromItem, level: &Level<'_>) -> Vec<String> {
+    let columns = columns_of(item, level.shared).into_iter().map(|(name, _)| name);
+    match (&item.kind, &item.view) {
+        (_, Some(relation)) | (ItemKind::Table(relation) | ItemKind::View(relation), None) => {
+            // Behind its own columns are those of the system.
+            let own = columns.zip(&relation.columns).filter(|(_, own)| !own.dropped);
+            let own: Vec<(String, &Column)> = own.collect();
+            match own.iter().all(|(name, own)| *name == own.name) {
+                true => Vec::new(),
+                false => own.into_iter().map(|(name, _)| name).collect(),
+            }
+        }
+        (ItemKind::Function { .. } | ItemKind::Single { .. }, None) => columns.collect(),
+        _ if item.aliases.is_empty() => Vec::new(),
+        _ => columns.collect(),
+    }
+}
+
+/// Whether an expression is written like the call of a function.
+fn is_call(expr: &Expr) -> bool {
+    let is_cast = expr.made_type().is_some_and(|made| made != expr.ty);
+    expr.collation.is_none()
+        && !is_cast
+        && match &expr.kind {
+            ExprKind::Call { function, .. } => {
+                function.name.starts_with(|c: char| c.is_ascii_alphabetic())
+            }
+            ExprKind::UserCall { .. }
+            | ExprKind::Populated { .. }
+            | ExprKind::Coalesce(_)
+            | ExprKind::MinMax { .. }
+            | ExprKind::NullIf { .. } => true,
+            _ => false,
+        }
 }

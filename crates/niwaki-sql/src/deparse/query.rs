@@ -155,15 +155,11 @@ fn write_query_here(
             write_select(out, query, select, names.unwrap_or(&own), up, style);
         }
         Body::Values(rows) => {
-            write_values(out, rows, up, style);
-            write_bounds(out, query, &[], up, style);
+            write_values(out, query, rows, names, up, style);
         }
         Body::Set(set) => {
             write_set(out, set, names, up, style);
-            // Sort keys are columns here, given by number.
-            let keys: Vec<String> =
-                query.order.iter().map(|key| (key.target + 1).to_string()).collect();
-            write_bounds(out, query, &keys, up, style);
+            write_bounds(out, query, &numbered_keys(query), up, style);
         }
         Body::Modify(_) => {}
     }
@@ -306,7 +302,7 @@ fn write_select(
         };
         out.clause(word, 0);
         if let Some(item) = item {
-            out.push(&format!(" OF {}", quote_identifier(&item.name)));
+            out.push(&format!(" OF {}", quote_identifier(item.shown_name())));
         }
         out.push(match target.wait {
             LockWait::Block => "",
@@ -375,9 +371,18 @@ fn write_bounds(
     }
 }
 
+/// Returns the sort keys of a query whose keys are columns, as numbers of columns.
+fn numbered_keys(query: &Query) -> Vec<String> {
+    query.order.iter().map(|key| (key.target + 1).to_string()).collect()
+}
+
+/// Writes VALUES with its order and bounds. VALUES itself has no place for other column names than `column1` and so on: a
+/// query around it gives them.
 fn write_values(
     out: &mut Lines,
+    query: &Query,
     rows: &[Vec<Expr>],
+    names: Option<&[&str]>,
     up: Option<&Level<'_>>,
     style: &Style<'_, '_>,
 ) {
@@ -389,7 +394,30 @@ fn write_values(
         let values: Vec<String> = row.iter().map(|value| writer.column(value)).collect();
         format!("({})", values.join(","))
     });
-    out.push(&format!(" VALUES {}", rows.collect::<Vec<_>>().join(", ")));
+    let values = format!("VALUES {}", rows.collect::<Vec<_>>().join(", "));
+    let own = |number: usize| format!("column{}", number + 1);
+    let named =
+        names.filter(|names| names.iter().enumerate().any(|(number, name)| *name != own(number)));
+    let Some(names) = named else {
+        out.push(&format!(" {values}"));
+        return write_bounds(out, query, &numbered_keys(query), up, style);
+    };
+    let column = |number: usize| format!("\"*VALUES*\".{}", own(number));
+    out.push(" SELECT ");
+    for (number, name) in names.iter().enumerate() {
+        if number > 0 {
+            out.push(",");
+            out.clause("", ITEM);
+        }
+        out.push(&column(number));
+        if *name != own(number) {
+            out.push(&format!(" AS {}", quote_identifier(name)));
+        }
+    }
+    out.clause(" FROM ", 2);
+    out.push(&format!("({values}) \"*VALUES*\""));
+    let keys: Vec<String> = query.order.iter().map(|key| column(key.target)).collect();
+    write_bounds(out, query, &keys, up, style);
 }
 
 fn write_set(

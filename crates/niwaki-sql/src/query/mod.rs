@@ -378,6 +378,18 @@ impl FromItem {
         Self { kind, name, aliased: false, aliases: Vec::new(), view: None, only: false, slots }
     }
 
+    /// Shows a column of the item's relation, given by its number there, by this name.
+    pub(crate) fn keep_name(&mut self, number: usize, name: &str, relation: &Relation) {
+        let columns = relation.columns.iter().take(number + 1).filter(|column| !column.dropped);
+        let today: Vec<&String> = columns.map(|column| &column.name).collect();
+        let is_called_so = today.last().is_some_and(|today| *today == name);
+        if !is_called_so && self.aliases.len() < today.len() {
+            self.aliases.extend(today.into_iter().skip(self.aliases.len()).cloned());
+            self.aliases.pop();
+            self.aliases.push(name.to_owned());
+        }
+    }
+
     /// Returns the current name of the item: its alias, or the name of its relation.
     pub(crate) fn shown_name(&self) -> &str {
         match (&self.kind, &self.view) {
