@@ -2,7 +2,9 @@
 //!
 //! A transaction with messages waits, as the last step before its commit, until it is the next to
 //! deliver (`LockManager::acquire_notifications`). It delivers after its commit is visible and
-//! before its locks are released. So every session gets messages in the order of commits.
+//! before its locks are released. So every session gets messages in the order of commits. A
+//! transaction with a LISTEN waits in the same way. So no session begins to listen after another
+//! transaction has reserved room and before that transaction has delivered.
 //!
 //! Messages wait in memory, under one bound for all sessions together. A transaction that would
 //! exceed the bound cannot commit (54000). A session that listens and never takes its messages can
@@ -116,17 +118,20 @@ impl Notifications {
         }
     }
 
-    /// Fails when these messages do not fit. The caller is the next to deliver, so no other
-    /// delivery takes the room found here. Listeners that are added before the delivery are not
-    /// counted: the ones of this transaction's own LISTEN, and of transactions that commit a LISTEN
-    /// meanwhile.
-    fn reserve(&self, sent: &[Message], backend: i32) -> Result<()> {
+    /// Fails when the messages do not fit. The caller is the next to deliver: until then no other
+    /// session delivers or begins to listen, so the room found here stays.
+    fn reserve(&self, pending: &Pending, backend: i32) -> Result<()> {
         let inner = self.inner.lock();
+        let others = inner.listeners.iter().filter(|(listener, _)| **listener != backend);
+        let mut own = inner.listeners.get(&backend).map(|l| l.channels.clone()).unwrap_or_default();
+        pending.changes.iter().for_each(|change| change.apply(&mut own));
+        let listened: Vec<&Vec<String>> =
+            others.map(|(_, listener)| &listener.channels).chain([&own]).collect();
         let copies = |message: &Message| {
-            let listens = |l: &&Listener| l.channels.contains(&message.channel);
-            inner.listeners.values().filter(listens).count()
+            listened.iter().filter(|channels| channels.contains(&message.channel)).count()
         };
-        let bytes: usize = sent
+        let bytes: usize = pending
+            .sent
             .iter()
             .map(|message| copies(message) * message.clone().sent_by(backend).bytes())
             .sum();
@@ -173,28 +178,21 @@ impl Notifications {
 impl Inner {
     fn change(&mut self, session: &Arc<SessionControl>, change: &ChannelChange) {
         let backend = session.backend();
-        match change {
-            ChannelChange::Listen(channel) => {
-                let listener = self.listeners.entry(backend).or_insert_with(|| Listener {
+        let listener = match change {
+            ChannelChange::Listen(_) => {
+                Some(self.listeners.entry(backend).or_insert_with(|| Listener {
                     session: Arc::downgrade(session),
                     channels: Vec::new(),
                     waiting: VecDeque::new(),
                     waker: None,
-                });
-                if !listener.channels.contains(channel) {
-                    listener.channels.push(channel.clone());
-                }
+                }))
             }
-            ChannelChange::Unlisten(channel) => {
-                if let Some(listener) = self.listeners.get_mut(&backend) {
-                    listener.channels.retain(|other| other != channel);
-                }
+            ChannelChange::Unlisten(_) | ChannelChange::UnlistenAll => {
+                self.listeners.get_mut(&backend)
             }
-            ChannelChange::UnlistenAll => {
-                if let Some(listener) = self.listeners.get_mut(&backend) {
-                    listener.channels.clear();
-                }
-            }
+        };
+        if let Some(listener) = listener {
+            change.apply(&mut listener.channels);
         }
     }
 }
@@ -216,6 +214,18 @@ enum ChannelChange {
     Listen(String),
     Unlisten(String),
     UnlistenAll,
+}
+
+impl ChannelChange {
+    /// Makes the change to the channels of a session.
+    fn apply(&self, channels: &mut Vec<String>) {
+        match self {
+            Self::Listen(channel) if channels.contains(channel) => {}
+            Self::Listen(channel) => channels.push(channel.clone()),
+            Self::Unlisten(channel) => channels.retain(|other| other != channel),
+            Self::UnlistenAll => channels.clear(),
+        }
+    }
 }
 
 /// LISTEN, UNLISTEN and NOTIFY statements of a transaction. They take effect only at the commit.
@@ -288,7 +298,8 @@ impl Pending {
         Ok(())
     }
 
-    /// Prepares the commit: waits until the transaction is the next to deliver, if it has messages.
+    /// Prepares the commit: waits until the transaction is the next to deliver, if it has messages
+    /// or a LISTEN.
     ///
     /// # Errors
     /// The errors of a lock wait; 54000 when the queue is full.
@@ -297,11 +308,11 @@ impl Pending {
         transaction: &niwaki_txn::Transaction,
         notifications: &Notifications,
     ) -> Result<()> {
-        if self.sent.is_empty() {
+        if self.sent.is_empty() && !self.listens() {
             return Ok(());
         }
         transaction.manager().locks().acquire_notifications(transaction)?;
-        notifications.reserve(&self.sent, transaction.session().backend())
+        notifications.reserve(self, transaction.session().backend())
     }
 
     /// Delivers. The commit is visible, and the transaction still holds its locks.

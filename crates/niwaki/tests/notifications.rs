@@ -78,6 +78,32 @@ fn the_queue_is_bounded() {
     assert_eq!(run(&mut b, many), "1500");
 }
 
+/// LISTEN and NOTIFY in one transaction exceeded the bound of the queue: room was reserved only for
+/// the sessions that listened before.
+#[test]
+fn the_queue_is_bounded_for_listen_in_the_same_transaction() {
+    let database = Database::in_memory_without_threads().unwrap();
+    let (mut a, mut b, mut c) = (database.session(), database.session(), database.session());
+    let many = |channel: &str| {
+        format!(
+            "select count(*) from (select pg_notify('{channel}', i || repeat('x', 7900)) from \
+             generate_series(1, 1500) as g(i)) as s(n) where n is not null"
+        )
+    };
+    assert_eq!(run(&mut a, "listen x"), "");
+    assert_eq!(run(&mut c, "listen y"), "");
+    for _ in 0..5 {
+        assert_eq!(run(&mut b, &many("x")), "1500");
+    }
+    let refused = run(&mut b, &format!("begin; listen z; {}; commit", many("z")));
+    let error = "error 54000: too many notifications in the NOTIFY queue";
+    assert_eq!(refused.lines().last(), Some(error));
+    assert_eq!(run(&mut b, "select count(*) from pg_listening_channels()"), "0");
+    assert_eq!(run(&mut b, "select pg_notification_queue_usage() < 1"), "t");
+    // A session that stops listening needs no room.
+    assert_eq!(run(&mut c, &format!("begin; unlisten y; {}; commit", many("y"))), "1500");
+}
+
 /// Waits until a session waits for another one.
 fn until_blocked(database: &Database, waiting: i32) {
     let mut watcher = database.session();

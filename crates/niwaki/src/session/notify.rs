@@ -63,3 +63,25 @@ impl Session {
         self.connection.notifications().wake_by(self.id(), wake);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Database;
+
+    /// The bound of the queue counts who listens when room is reserved; one more would exceed it.
+    #[test]
+    fn nobody_begins_to_listen_between_reservation_and_delivery() {
+        let database = Database::in_memory_without_threads().unwrap();
+        let (mut sender, mut listener) = (database.session(), database.session());
+        sender.execute("begin", ()).unwrap();
+        sender.execute("notify x, 'sent'", ()).unwrap();
+        let transaction = sender.open_transaction().unwrap();
+        let notifications = sender.connection.notifications();
+        sender.pending.before_commit(transaction, notifications).unwrap();
+        listener.execute("set lock_timeout = '1ms'", ()).unwrap();
+        assert_eq!(listener.execute("listen x", ()).unwrap_err().sqlstate, "55P03");
+        sender.execute("commit", ()).unwrap();
+        listener.execute("listen x", ()).unwrap();
+        assert_eq!(listener.take_notification(), None);
+    }
+}
