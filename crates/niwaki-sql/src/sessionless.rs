@@ -181,7 +181,7 @@ struct NoSession<'s> {
 }
 
 fn none<T>() -> Result<T> {
-    Err(SqlError::internal("an expression that must not asked for a session"))
+    Err(SqlError::internal("an expression asked for a session, and is evaluated where none is"))
 }
 
 impl Store for Nothing {

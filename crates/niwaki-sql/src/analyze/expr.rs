@@ -230,9 +230,7 @@ impl Analyzer<'_> {
         let operand = match &case.arg {
             Some(arg) => {
                 let operand = self.expr(arg)?;
-                let operand = self.to_output(operand)?;
-                self.case_types.push(operand.ty);
-                Some(Box::new(operand))
+                Some(Box::new(self.to_output(operand)?))
             }
             None => None,
         };
@@ -253,9 +251,6 @@ impl Analyzer<'_> {
             };
             conditions.push(condition);
             results.push(self.expr_of(when.result.as_deref())?);
-        }
-        if operand.is_some() {
-            self.case_types.pop();
         }
         let has_default = case.defresult.is_some();
         // PostgreSQL considers the default first when it chooses the common type.

@@ -121,8 +121,6 @@ pub(crate) struct Analyzer<'a> {
     expanding: Vec<Oid>,
     /// Ranges of `shared` that hold the WITH queries of views.
     shared_of_views: Vec<std::ops::Range<usize>>,
-    /// Types of the operands of the enclosing CASE expressions, innermost last.
-    case_types: Vec<TypeOid>,
     /// Rules of the domains that the statement's expressions were coerced to.
     domains: HashMap<TypeOid, Arc<DomainRules>>,
     /// Domains whose constraints are being analyzed, outermost first.
@@ -305,7 +303,6 @@ impl<'a> Analyzer<'a> {
             names: if context.stored { view::Names::Numbered } else { view::Names::ByPath },
             expanding: Vec::new(),
             shared_of_views: Vec::new(),
-            case_types: Vec::new(),
             domains: HashMap::default(),
             open_domains: Vec::new(),
             routine: None,
