@@ -72,8 +72,6 @@ pub struct HotSettings {
     pub enable_mergejoin: bool,
     /// `enable_nestloop`
     pub enable_nestloop: bool,
-    /// `enable_sort`
-    pub enable_sort: bool,
     /// `enable_incremental_sort`
     pub enable_incremental_sort: bool,
     /// `enable_hashagg`
@@ -205,7 +203,6 @@ impl Settings {
             enable_hashjoin: true,
             enable_mergejoin: true,
             enable_nestloop: true,
-            enable_sort: true,
             enable_incremental_sort: true,
             enable_hashagg: true,
             plan_cache_mode: PlanCacheMode::Auto,
@@ -601,7 +598,6 @@ impl Settings {
             enable_hashjoin: self.bool("enable_hashjoin"),
             enable_mergejoin: self.bool("enable_mergejoin"),
             enable_nestloop: self.bool("enable_nestloop"),
-            enable_sort: self.bool("enable_sort"),
             enable_incremental_sort: self.bool("enable_incremental_sort"),
             enable_hashagg: self.bool("enable_hashagg"),
             plan_cache_mode: match &*self.text("plan_cache_mode") {

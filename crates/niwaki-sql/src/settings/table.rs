@@ -82,8 +82,6 @@ pub struct SettingDefinition {
     pub context: Context,
     /// True if the client gets a ParameterStatus message for each change.
     pub reported: bool,
-    /// True if the setting has an effect; other settings are accepted so that scripts run.
-    pub effective: bool,
     /// One line for `pg_settings`.
     pub description: &'static str,
 }
@@ -94,7 +92,7 @@ const fn setting(
     context: Context,
     description: &'static str,
 ) -> SettingDefinition {
-    SettingDefinition { name, kind, context, reported: false, effective: true, description }
+    SettingDefinition { name, kind, context, reported: false, description }
 }
 
 const fn reported(
@@ -103,7 +101,7 @@ const fn reported(
     context: Context,
     description: &'static str,
 ) -> SettingDefinition {
-    SettingDefinition { name, kind, context, reported: true, effective: true, description }
+    SettingDefinition { name, kind, context, reported: true, description }
 }
 
 /// Defines a setting that is accepted, checked and shown, and has no effect.
@@ -113,7 +111,6 @@ const fn ignored(name: &'static str, kind: Kind, context: Context) -> SettingDef
         kind,
         context,
         reported: false,
-        effective: false,
         description: "Accepted for compatibility; has no effect in Niwaki.",
     }
 }
@@ -439,7 +436,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
         "Enables the planner's use of sequential-scan plans.",
     ),
     setting("enable_skipscan", Bool(true), User, "Enables the planner's use of index skip scans."),
-    setting("enable_sort", Bool(true), User, "Enables the planner's use of explicit sort steps."),
+    ignored("enable_sort", Bool(true), User),
     setting("enable_tidscan", Bool(true), User, "Enables the planner's use of TID scan plans."),
     ignored("escape_string_warning", Bool(true), User),
     setting(
