@@ -58,8 +58,8 @@ pub use function::{
     FunctionVolatility, ParameterMode, TRIGGER_TYPE,
 };
 pub use numbering::{
-    NumberedConstraint, SEQUENCE_COLUMNS, TableConstraint, check_oid, default_oid, label_oid,
-    rule_oid,
+    CHECKS_MAX, NumberedConstraint, SEQUENCE_COLUMNS, TableConstraint, check_oid, default_oid,
+    label_oid, rule_oid,
 };
 pub use partition::{
     Bound, ColumnMap, Edge, Leaf, NoPartition, Partition, PartitionBound, PartitionKey,

@@ -11,9 +11,12 @@ use crate::relation::Relation;
 use crate::state::CatalogState;
 use crate::types::DomainDefinition;
 
-/// Most numbered parts of one table: PostgreSQL's limit of columns. Further checks share the
-/// numbers of others.
+/// Number of parts of a table or type with a number of their own: PostgreSQL's limit of columns.
+/// Labels of an enum beyond this limit share the numbers of earlier labels. No code looks for a
+/// label by its number.
 const PARTS: u32 = 1600;
+/// Most CHECK constraints of a table or domain. A check is found by its number, so each needs one.
+pub const CHECKS_MAX: usize = PARTS as usize;
 /// First number of a part. No object is likely to reach that number.
 const FIRST_PART: u32 = 1 << 31;
 

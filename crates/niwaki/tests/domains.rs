@@ -144,3 +144,27 @@ fn spilled_and_batched_values_are_judged_as_others() {
     let sorted = "select n from t order by n desc limit 1";
     assert_eq!(run(&mut session, sorted), "3000");
 }
+
+/// What a user saw: a dump had the text of an earlier check for a table's check 1,601, which had the
+/// same `pg_constraint.oid`. What forbids it now: no table or domain gets so many.
+#[test]
+fn each_check_has_a_number_of_its_own() {
+    const MOST: usize = 1600;
+    let (_database, mut session) = session(&[]);
+    let checks = |of: &str, count: usize, between: &str| {
+        let checks = (1..=count).map(|n| format!("constraint c{n} check ({of} > -{n})"));
+        checks.collect::<Vec<_>>().join(between)
+    };
+    let table = format!("create table t (a int, {})", checks("a", MOST, ", "));
+    assert_eq!(run(&mut session, &table), "");
+    let numbers = "select count(*), count(distinct oid) from pg_constraint where contype = 'c'";
+    assert_eq!(run(&mut session, numbers), "1600|1600");
+    let more = "alter table t add constraint more check (a > 0)";
+    let error = "error 54000: table \"t\" cannot have more than 1600 check constraints";
+    assert_eq!(run(&mut session, more), error);
+    assert_eq!(run(&mut session, "alter table t drop constraint c1"), "");
+    assert_eq!(run(&mut session, more), "");
+    let domain = format!("create domain d as int {}", checks("value", MOST + 1, " "));
+    let error = "error 54000: domain \"d\" cannot have more than 1600 check constraints";
+    assert_eq!(run(&mut session, &domain), error);
+}

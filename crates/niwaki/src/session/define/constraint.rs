@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    Check, ConstraintKind, IndexColumn, IndexDefinition, IndexEntry, Relation, RelationDefinition,
-    RelationKind,
+    CHECKS_MAX, Check, ConstraintKind, IndexColumn, IndexDefinition, IndexEntry, Relation,
+    RelationDefinition, RelationKind,
 };
 use niwaki_sql::utility::{ConstraintSpec, ConstraintSpecKind};
 use niwaki_sql::{SqlError, define_check};
@@ -54,6 +54,27 @@ pub(super) fn set_key_not_null(
             column.ok_or_else(|| no_key_column(name))?.not_null = true;
         }
     }
+    Ok(())
+}
+
+/// Adds a check to those of a table or domain, which stand in the order of their names. `kind` says in
+/// a message which of the two `name` is.
+///
+/// # Errors
+/// 54000 for one that would have no number of its own.
+pub(super) fn put_check(
+    checks: &mut Vec<Check>,
+    check: Check,
+    kind: &str,
+    name: &str,
+) -> Result<()> {
+    if checks.len() >= CHECKS_MAX {
+        let message =
+            format!("{kind} \"{name}\" cannot have more than {CHECKS_MAX} check constraints");
+        return Err(SqlError::new("54000", message));
+    }
+    checks.push(check);
+    checks.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(())
 }
 
@@ -111,9 +132,8 @@ impl Definer<'_> {
             }
         };
         let expression = self.check_text(table, expression, constraint.stored)?;
-        table.checks.push(Check { name, expression, not_valid: false, no_inherit, comment: None });
-        table.checks.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(())
+        let check = Check { name, expression, not_valid: false, no_inherit, comment: None };
+        put_check(&mut table.checks, check, "table", &table.name)
     }
 
     /// Returns the condition of a CHECK constraint in its stored form.

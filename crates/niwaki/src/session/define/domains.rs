@@ -15,6 +15,7 @@ use niwaki_sql::{SqlError, check_domain_expression, define_domain_check, rename_
 use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
+use super::constraint::put_check;
 use super::{Definer, names, no_transaction};
 use crate::Result;
 use crate::session::type_names::type_in_sql;
@@ -110,14 +111,14 @@ impl Definer<'_> {
                 }
             }
         };
-        domain.checks.push(Check {
+        let check = Check {
             name: constraint.clone(),
             expression,
             not_valid,
             no_inherit: false,
             comment: None,
-        });
-        domain.checks.sort_by(|a, b| a.name.cmp(&b.name));
+        };
+        put_check(&mut domain.checks, check, "domain", name)?;
         Ok(constraint)
     }
 

@@ -7,7 +7,7 @@ use niwaki_sql::SqlError;
 use niwaki_sql::utility::{AlterColumn, AlterCommand, ColumnSpec, ConstraintSpecKind};
 
 use super::Definer;
-use super::constraint::ConstraintNames;
+use super::constraint::{ConstraintNames, put_check};
 use super::create_table::check_column_name;
 use crate::Result;
 
@@ -75,8 +75,8 @@ impl Definer<'_> {
             return Err(SqlError::new("42804", message));
         }
         ConstraintNames::of(&definition, &below.indexes).take(&check.name, &below.name)?;
-        definition.checks.push(Check { comment: None, ..check.clone() });
-        definition.checks.sort_by(|a, b| a.name.cmp(&b.name));
+        let check = Check { comment: None, ..check.clone() };
+        put_check(&mut definition.checks, check, "table", &below.name)?;
         self.update(definition)
     }
 
