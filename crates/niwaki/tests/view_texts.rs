@@ -1,9 +1,9 @@
 //! Views made again from the text that `pg_get_viewdef` gives, as a restored dump makes them.
 //!
-//! What a user saw: `unnest(a, b) AS t(x, y)` lost x and y, a cast in FROM was shown as one that the
-//! parser does not take there, VALUES lost their order and the view's names for their columns, and
-//! USING had names that columns had lost since. Such a dump did not restore, or gave other rows.
-//! What forbids it now: an item of FROM cannot be noted without its alias, and these tests.
+//! What a user saw: `unnest(a, b) AS t(x, y)` lost x and y, a cast in FROM was shown as one that
+//! the parser does not take there, VALUES lost their order and the view's names for their columns,
+//! and USING had names that columns had lost since. Such a dump did not restore, or gave other
+//! rows. What forbids it now: an item of FROM cannot be noted without its alias, and these tests.
 
 mod common;
 
@@ -45,7 +45,8 @@ fn check_again(session: &mut Session, view: &str) {
     for style in ["", ", true"] {
         let text_of = |session: &mut Session, view: &str| {
             let text = run(session, &format!("select pg_get_viewdef('{view}'{style})"));
-            // As in PostgreSQL, a nested VALUES that is written has a blank more than one that is made up.
+            // As in PostgreSQL, a nested VALUES that is written has a blank more than one that is
+            // made up.
             text.replace("( VALUES", "(VALUES")
         };
         let text = text_of(session, view);

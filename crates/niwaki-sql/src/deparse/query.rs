@@ -376,8 +376,8 @@ fn numbered_keys(query: &Query) -> Vec<String> {
     query.order.iter().map(|key| (key.target + 1).to_string()).collect()
 }
 
-/// Writes VALUES with its order and bounds. VALUES itself has no place for other column names than `column1` and so on: a
-/// query around it gives them.
+/// Writes VALUES with its order and bounds. VALUES itself has no place for other column names than
+/// `column1` and so on: a query around it gives them.
 fn write_values(
     out: &mut Lines,
     query: &Query,

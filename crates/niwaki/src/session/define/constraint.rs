@@ -57,8 +57,8 @@ pub(super) fn set_key_not_null(
     Ok(())
 }
 
-/// Adds a check to those of a table or domain, which stand in the order of their names. `kind` says in
-/// a message which of the two `name` is.
+/// Adds a check to those of a table or domain, which stand in the order of their names. `kind` says
+/// in a message which of the two `name` is.
 ///
 /// # Errors
 /// 54000 for one that would have no number of its own.
