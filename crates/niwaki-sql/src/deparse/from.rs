@@ -185,12 +185,12 @@ fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style
     }
 }
 
-/// The names that stand behind the name of an item: those of all columns, if there are any.
+/// Returns the column names behind the name of an item: of all columns, or none.
 fn column_aliases(item: &FromItem, level: &Level<'_>) -> Vec<String> {
     let columns = columns_of(item, level.shared).into_iter().map(|(name, _)| name);
     match (&item.kind, &item.view) {
         (_, Some(relation)) | (ItemKind::Table(relation) | ItemKind::View(relation), None) => {
-            // Behind its own columns are those of the system.
+            // The system columns follow the relation's own columns.
             let own = columns.zip(&relation.columns).filter(|(_, own)| !own.dropped);
             let own: Vec<(String, &Column)> = own.collect();
             match own.iter().all(|(name, own)| *name == own.name) {

@@ -68,7 +68,7 @@ impl Session {
 mod tests {
     use crate::Database;
 
-    /// The bound of the queue counts who listens when room is reserved; one more would exceed it.
+    /// The bound of the queue counts the listeners at the reservation; one more would exceed it.
     #[test]
     fn nobody_begins_to_listen_between_reservation_and_delivery() {
         let database = Database::in_memory_without_threads().unwrap();

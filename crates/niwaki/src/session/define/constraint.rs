@@ -57,11 +57,11 @@ pub(super) fn set_key_not_null(
     Ok(())
 }
 
-/// Adds a check to those of a table or domain, which stand in the order of their names. `kind` says
-/// in a message which of the two `name` is.
+/// Adds a check to the checks of a table or domain, which are sorted by name. `kind` is the word for
+/// `name` in messages: table or domain.
 ///
 /// # Errors
-/// 54000 for one that would have no number of its own.
+/// 54000 for a check without a number of its own.
 pub(super) fn put_check(
     checks: &mut Vec<Check>,
     check: Check,
