@@ -3,6 +3,7 @@
 //! One finding fails the command.
 
 mod bugs;
+mod circles;
 mod invariants;
 mod layers;
 mod links;
@@ -11,6 +12,7 @@ mod scripts;
 mod seams;
 mod source;
 mod text;
+mod words;
 
 use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
@@ -95,8 +97,9 @@ impl Tree {
 
 /// Runs all rules on the tree.
 fn findings(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 8] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 10] = [
         bugs::check,
+        circles::check,
         invariants::check,
         layers::check,
         links::check,
@@ -104,6 +107,7 @@ fn findings(tree: &Tree) -> Vec<Finding> {
         scripts::check,
         seams::check,
         text::check,
+        words::check,
     ];
     let mut found: Vec<_> = rules.iter().flat_map(|rule| rule(tree)).collect();
     found.sort();
