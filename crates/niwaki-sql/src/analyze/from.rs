@@ -11,6 +11,7 @@ use pg_query::{Node, NodeEnum};
 use super::json_records::function_of_objects;
 use super::scope::{Item, ItemColumn, Place, Scope};
 use super::targets::figure_name;
+use super::window::options as frame;
 use super::write_view::WriteTarget;
 use super::{Analyzer, names_of};
 use crate::context::ColumnInfo;
@@ -30,50 +31,50 @@ enum Kept {
     All,
 }
 
-/// Builds the row numbers of several arrays side by side: a series from 1 to the length of the
-/// longest array.
-fn numbers_of_rows(unnest: &protobuf::FuncCall) -> Node {
+/// Numbers the rows of `arrays`, a query of `count` columns called `unnest`. The arrays are computed
+/// once: their expressions may be volatile.
+fn with_row_numbers(arrays: protobuf::SelectStmt, count: usize) -> protobuf::SelectStmt {
     let node = |node: NodeEnum| Node { node: Some(node) };
     let string = |text: &str| node(NodeEnum::String(protobuf::String { sval: text.to_owned() }));
-    let call = |name: &str, args: Vec<Node>| {
-        let funcname = vec![string("pg_catalog"), string(name)];
-        node(NodeEnum::FuncCall(Box::new(protobuf::FuncCall {
-            funcname,
-            args,
-            location: unnest.location,
-            ..protobuf::FuncCall::default()
+    let target = |name: &str, value: NodeEnum| {
+        node(NodeEnum::ResTarget(Box::new(protobuf::ResTarget {
+            name: name.to_owned(),
+            val: Some(Box::new(node(value))),
+            ..protobuf::ResTarget::default()
         })))
     };
-    let bigint = |value: Node| {
-        let name = protobuf::TypeName {
-            names: vec![string("pg_catalog"), string("int8")],
-            typemod: -1,
-            location: -1,
-            ..protobuf::TypeName::default()
-        };
-        node(NodeEnum::TypeCast(Box::new(protobuf::TypeCast {
-            arg: Some(Box::new(value)),
-            type_name: Some(name),
-            location: -1,
-        })))
+    let names: Vec<String> = (1..=count).map(|number| format!("column{number}")).collect();
+    let column = |name: &String| {
+        let fields = vec![string(name)];
+        target("unnest", NodeEnum::ColumnRef(protobuf::ColumnRef { fields, location: -1 }))
     };
-    let lengths = unnest.args.iter().map(|array| call("cardinality", vec![array.clone()]));
-    let longest = node(NodeEnum::MinMaxExpr(Box::new(protobuf::MinMaxExpr {
-        op: protobuf::MinMaxOp::IsGreatest.into(),
-        args: lengths.collect(),
-        location: unnest.location,
-        ..protobuf::MinMaxExpr::default()
-    })));
-    let first = node(NodeEnum::AConst(protobuf::AConst {
-        val: Some(protobuf::a_const::Val::Ival(protobuf::Integer { ival: 1 })),
-        ..protobuf::AConst::default()
-    }));
-    let numbers = call("generate_series", vec![bigint(first), bigint(longest)]);
-    node(NodeEnum::ResTarget(Box::new(protobuf::ResTarget {
-        name: "ordinality".to_owned(),
-        val: Some(Box::new(numbers)),
-        ..protobuf::ResTarget::default()
-    })))
+    let over = protobuf::WindowDef {
+        frame_options: frame::DEFAULTS,
+        location: -1,
+        ..protobuf::WindowDef::default()
+    };
+    let number = protobuf::FuncCall {
+        funcname: vec![string("pg_catalog"), string("row_number")],
+        over: Some(Box::new(over)),
+        location: -1,
+        ..protobuf::FuncCall::default()
+    };
+    let number = target("ordinality", NodeEnum::FuncCall(Box::new(number)));
+    let from = protobuf::RangeSubselect {
+        lateral: false,
+        subquery: Some(Box::new(node(NodeEnum::SelectStmt(Box::new(arrays))))),
+        alias: Some(protobuf::Alias {
+            aliasname: "unnest".to_owned(),
+            colnames: names.iter().map(|name| string(name)).collect(),
+        }),
+    };
+    protobuf::SelectStmt {
+        target_list: names.iter().map(column).chain([number]).collect(),
+        from_clause: vec![node(NodeEnum::RangeSubselect(Box::new(from)))],
+        op: protobuf::SetOperation::SetopNone.into(),
+        limit_option: protobuf::LimitOption::Default.into(),
+        ..protobuf::SelectStmt::default()
+    }
 }
 
 impl Analyzer<'_> {
@@ -386,16 +387,13 @@ impl Analyzer<'_> {
             Node { node: Some(NodeEnum::ResTarget(Box::new(target))) }
         };
         let select = protobuf::SelectStmt {
-            target_list: call
-                .args
-                .iter()
-                .map(target)
-                .chain(range.ordinality.then(|| numbers_of_rows(call)))
-                .collect(),
+            target_list: call.args.iter().map(target).collect(),
             op: protobuf::SetOperation::SetopNone.into(),
             limit_option: protobuf::LimitOption::Default.into(),
             ..protobuf::SelectStmt::default()
         };
+        let select =
+            if range.ordinality { with_row_numbers(select, call.args.len()) } else { select };
         let name =
             range.alias.as_ref().map_or("unnest", |alias| alias.aliasname.as_str()).to_owned();
         self.check_alias(&name)?;

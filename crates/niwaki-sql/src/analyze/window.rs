@@ -16,7 +16,7 @@ use crate::query::expr_outer_slots;
 use crate::types::{CastContext, cast_path};
 
 /// Bits of [`protobuf::WindowDef::frame_options`].
-mod options {
+pub(super) mod options {
     pub(super) const ROWS: i32 = 0x0_0004;
     pub(super) const GROUPS: i32 = 0x0_0008;
     pub(super) const START_UNBOUNDED_PRECEDING: i32 = 0x0_0020;
@@ -30,7 +30,7 @@ mod options {
     pub(super) const EXCLUDE_TIES: i32 = 0x2_0000;
     /// RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW by default. If the statement spells it
     /// out, another bit is set, too.
-    pub(super) const DEFAULTS: i32 = 0x0_0422;
+    pub(in crate::analyze) const DEFAULTS: i32 = 0x0_0422;
 }
 
 /// A window named by the WINDOW clause.
