@@ -10,7 +10,7 @@ use niwaki_env::sync::{Mutex, Parker, plain_atomic};
 use niwaki_storage::{Csn, Xid};
 
 use crate::error::Interrupted;
-use crate::locks::{FastSlots, LockKey, WaitInfo};
+use crate::locks::{FastSlots, LockKey, SessionShares, WaitInfo};
 use crate::manager::TransactionManager;
 use crate::snapshot::Registration;
 use crate::turns::Turns;
@@ -48,7 +48,9 @@ pub struct SessionControl {
     pub(crate) subxids: Mutex<Vec<Xid>>,
     pub(crate) home: Arc<Registration>,
     pub(crate) fast: FastSlots,
-    /// The wait in progress, for the deadlock search and monitoring.
+    /// Advisory locks that it holds whatever its transactions do.
+    pub(crate) advisory: SessionShares,
+    /// The wait in progress, for those who look for deadlocks or monitor.
     pub(crate) waiting: Mutex<Option<WaitInfo>>,
     /// Number of waits so far.
     pub(crate) waits: AtomicU64,
@@ -145,6 +147,7 @@ impl SessionControl {
             subxids: Mutex::new(Vec::new()),
             home,
             fast: FastSlots::new(),
+            advisory: SessionShares::new(),
             waiting: Mutex::new(None),
             waits: AtomicU64::new(0),
             gives_way: AtomicBool::new(false),

@@ -12,9 +12,9 @@ use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::thread::{self, JoinHandle};
 use niwaki_storage::{RelFileId, Tid, Xid};
 use niwaki_txn::{
-    BeginOptions, CommitLog, Durability, Error, Interrupted, LockKey, Result, RowKey, RowLockMode,
-    SessionControl, TableId, TableLockMode, Transaction, TransactionManager, TxnOptions,
-    WaitPolicy, XidStatus,
+    AdvisoryKey, AdvisoryLocks, BeginOptions, CommitLog, Durability, Error, Interrupted, LockKey,
+    Result, RowKey, RowLockMode, SessionControl, TableId, TableLockMode, Transaction,
+    TransactionManager, TxnOptions, WaitPolicy, XidStatus,
 };
 use support::CountingLog;
 
@@ -871,4 +871,109 @@ fn monitoring_names_locks_as_postgresql_does() {
             (LockKey::Transaction(xid), "ExclusiveLock", true, false),
         ]
     );
+}
+
+/// A session with a transaction, and what it takes and gives back of the lock on one number.
+struct Advised {
+    manager: Arc<TransactionManager>,
+    transaction: Transaction,
+    locks: AdvisoryLocks,
+}
+
+impl Advised {
+    fn new() -> Self {
+        let manager = manager();
+        let transaction = begin(&manager);
+        let locks = AdvisoryLocks::new(transaction.session());
+        Self { manager, transaction, locks }
+    }
+
+    fn lock_for_session(&mut self, number: i64) {
+        assert!(self.locks.lock(key(number), false, WaitPolicy::NoWait).unwrap());
+    }
+
+    fn lock_for_transaction(&mut self, number: i64) {
+        let (transaction, policy) = (&self.transaction, WaitPolicy::NoWait);
+        let locked = self.locks.lock_in_transaction(transaction, key(number), false, policy);
+        assert!(locked.unwrap());
+    }
+
+    /// The numbers that are locked.
+    fn held(&self) -> Vec<u32> {
+        held_numbers(&self.manager)
+    }
+
+    /// The numbers that are locked after the transaction.
+    fn held_after(self) -> (Vec<u32>, AdvisoryLocks) {
+        self.transaction.commit(Durability::Flush).unwrap();
+        (held_numbers(&self.manager), self.locks)
+    }
+}
+
+fn key(number: i64) -> AdvisoryKey {
+    AdvisoryKey::one(1, number)
+}
+
+fn held_numbers(manager: &TransactionManager) -> Vec<u32> {
+    let number = |key: LockKey| match key {
+        LockKey::Advisory(key) => Some(key.object),
+        _ => None,
+    };
+    let infos = manager.locks().infos();
+    let mut held: Vec<u32> = infos.iter().filter_map(|info| number(info.key)).collect();
+    held.sort_unstable();
+    held
+}
+
+/// The session took over the transaction's note, and a savepoint then counted one too many.
+#[test]
+fn a_lock_of_the_session_leaves_what_savepoints_count() {
+    let mut session = Advised::new();
+    session.lock_for_transaction(1);
+    session.transaction.savepoint("s");
+    session.lock_for_session(1);
+    session.lock_for_transaction(2);
+    assert_eq!(session.held(), [1, 2]);
+    session.transaction.rollback_to("s").unwrap();
+    assert_eq!(session.held(), [1]);
+    let (held, mut locks) = session.held_after();
+    assert_eq!(held, [1], "the session's");
+    assert!(locks.unlock(key(1), false));
+    assert!(!locks.unlock(key(1), false));
+}
+
+/// The transaction's note came back behind the savepoint.
+#[test]
+fn the_transaction_keeps_what_the_session_gives_up_after_a_savepoint() {
+    let mut session = Advised::new();
+    session.lock_for_transaction(1);
+    session.lock_for_session(1);
+    session.transaction.savepoint("s");
+    assert!(session.locks.unlock(key(1), false));
+    session.transaction.rollback_to("s").unwrap();
+    assert_eq!(session.held(), [1]);
+    assert!(session.held_after().0.is_empty());
+}
+
+/// The transaction counted as an owner for as long as it ran.
+#[test]
+fn a_rollback_to_a_savepoint_ends_the_transactions_share_alone() {
+    let mut session = Advised::new();
+    session.transaction.savepoint("s");
+    session.lock_for_session(1);
+    session.lock_for_session(1);
+    session.lock_for_transaction(1);
+    session.transaction.rollback_to("s").unwrap();
+    assert_eq!(session.held(), [1], "the session's outlives a rollback");
+    assert!(session.locks.unlock(key(1), false));
+    assert_eq!(session.held(), [1], "it was taken twice");
+    assert!(session.locks.unlock(key(1), false));
+    assert!(session.held().is_empty());
+    // Taken anew it is the transaction's again.
+    session.lock_for_session(1);
+    session.lock_for_transaction(1);
+    session.locks.unlock_all();
+    assert_eq!(session.held(), [1]);
+    session.transaction.rollback_to("s").unwrap();
+    assert!(session.held().is_empty());
 }

@@ -469,6 +469,13 @@ fn locks_and_channels() {
     check("locks_and_channels", include_str!("../testscripts/locks_and_channels.test"));
 }
 
+/// Rollbacks to savepoints released locks that the transaction or the session had, or kept others.
+#[test]
+fn advisory_locks_and_savepoints() {
+    let script = include_str!("../testscripts/advisory_locks_and_savepoints.test");
+    check("advisory_locks_and_savepoints", script);
+}
+
 #[test]
 fn foreign_keys_random() {
     check("foreign_keys_random", include_str!("../testscripts/foreign_keys_random.test"));

@@ -1,13 +1,16 @@
 //! Advisory locks: locks on numbers whose meaning only clients know.
 //!
-//! Advisory locks are in the lock table like all others. So their waits time out, are shown, and
-//! take part in the deadlock search. A lock taken for the transaction is released with it. A lock
-//! taken for the session is counted here, and outlives transactions and rollbacks.
+//! They are locks of the lock table like all others, so that waits for them time out, are seen and
+//! are part of the search for deadlocks.
 //!
-//! A session that has one lock in both ways holds it in the lock table once. Releasing one of the
-//! two leaves the lock to the other.
+//! A lock is in the lock table once for a session, and may have two owners there. The transaction
+//! notes it as any other lock, and a rollback to a savepoint gives it back. The session counts how
+//! often it took the lock, whatever transactions do. Who lets go last releases it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use niwaki_env::sync::Mutex;
 
 use super::mode::Mode;
 use super::queue::Acquired;
@@ -46,22 +49,58 @@ impl AdvisoryKey {
     }
 }
 
-/// The advisory locks that a session holds for itself, independent of its transactions. Dropping
-/// the value releases them.
+/// What a session itself holds; in order, since it is given back in this order.
+#[derive(Debug)]
+pub(crate) struct SessionShares(Mutex<BTreeMap<(AdvisoryKey, u8), Share>>);
+
+/// The session's share of a lock, which is in one mode.
+#[derive(Debug)]
+struct Share {
+    /// How often it was taken, and not given back; at least 1.
+    count: u64,
+    /// The running transaction has noted the lock too.
+    in_transaction: bool,
+}
+
+impl SessionShares {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+
+    /// Takes a lock once more; false when the session has no share of it yet.
+    fn take_again(&self, key: AdvisoryKey, mode: u8) -> bool {
+        let mut shares = self.0.lock();
+        let Some(share) = shares.get_mut(&(key, mode)) else { return false };
+        share.count = share.count.saturating_add(1);
+        true
+    }
+
+    fn add(&self, key: AdvisoryKey, mode: u8, in_transaction: bool) {
+        self.0.lock().insert((key, mode), Share { count: 1, in_transaction });
+    }
+
+    /// The transaction takes a lock that the session has; whether it had not noted it before.
+    fn enter(&self, key: AdvisoryKey, mode: u8) -> bool {
+        let mut shares = self.0.lock();
+        let Some(share) = shares.get_mut(&(key, mode)) else { return false };
+        !std::mem::replace(&mut share.in_transaction, true)
+    }
+
+    /// The transaction lets go of a lock; whether the session keeps it.
+    pub(super) fn leave(&self, key: &LockKey, mode: u8) -> bool {
+        let LockKey::Advisory(key) = key else { return false };
+        let mut shares = self.0.lock();
+        let Some(share) = shares.get_mut(&(*key, mode)) else { return false };
+        share.in_transaction = false;
+        true
+    }
+}
+
+/// The advisory locks that a session holds for itself, whatever its transactions do. Dropping it
+/// releases them.
 #[derive(Debug)]
 pub struct AdvisoryLocks {
     session: Arc<SessionControl>,
-    held: Vec<Held>,
-}
-
-#[derive(Debug)]
-struct Held {
-    key: AdvisoryKey,
-    mode: Mode,
-    /// Number of acquisitions that were not released; at least 1.
-    count: u64,
-    /// True if the running transaction has the lock too.
-    by_transaction: bool,
 }
 
 fn mode_of(shared: bool) -> Mode {
@@ -71,44 +110,27 @@ fn mode_of(shared: bool) -> Mode {
 impl AdvisoryLocks {
     /// Creates an empty list of locks.
     pub fn new(session: &Arc<SessionControl>) -> Self {
-        Self { session: Arc::clone(session), held: Vec::new() }
-    }
-
-    fn find(&mut self, key: AdvisoryKey, mode: Mode) -> Option<usize> {
-        self.held.iter().position(|held| held.key == key && held.mode == mode)
+        Self { session: Arc::clone(session) }
     }
 
     /// Takes a lock for the session. Returns false only under [`WaitPolicy::Skip`].
     ///
     /// # Errors
-    /// The errors of a wait.
-    pub fn lock(
-        &mut self,
-        transaction: &Transaction,
-        key: AdvisoryKey,
-        shared: bool,
-        policy: WaitPolicy,
-    ) -> Result<bool> {
+    /// Those of a wait.
+    pub fn lock(&mut self, key: AdvisoryKey, shared: bool, policy: WaitPolicy) -> Result<bool> {
         let mode = mode_of(shared);
-        if let Some(held) = self.find(key, mode).and_then(|at| self.held.get_mut(at)) {
-            held.count = held.count.saturating_add(1);
+        let shares = &self.session.advisory;
+        if shares.take_again(key, mode.bit) {
             return Ok(true);
         }
         let locks = self.session.manager().locks();
-        let by_transaction = match locks.acquire_for_session(
-            &self.session,
-            LockKey::Advisory(key),
-            mode,
-            policy,
-            0,
-        )? {
-            Acquired::Skipped => return Ok(false),
-            Acquired::Now => false,
-            // The transaction held the lock. Its note is removed, so that its end does not release
-            // the lock.
-            Acquired::Before => transaction.held.forget(LockKey::Advisory(key), mode.bit),
-        };
-        self.held.push(Held { key, mode, count: 1, by_transaction });
+        let lock = LockKey::Advisory(key);
+        let acquired = locks.acquire_for_session(&self.session, lock, mode, policy, 0)?;
+        if acquired == Acquired::Skipped {
+            return Ok(false);
+        }
+        // Held before, and not by the session: by its transaction.
+        shares.add(key, mode.bit, acquired == Acquired::Before);
         Ok(true)
     }
 
@@ -125,52 +147,48 @@ impl AdvisoryLocks {
     ) -> Result<bool> {
         let mode = mode_of(shared);
         let locks = self.session.manager().locks();
-        let acquired = locks.acquire(transaction, LockKey::Advisory(key), mode, policy)?;
-        if acquired == Acquired::Before
-            && let Some(held) = self.find(key, mode).and_then(|at| self.held.get_mut(at))
-        {
-            held.by_transaction = true;
+        let lock = LockKey::Advisory(key);
+        let acquired = locks.acquire(transaction, lock, mode, policy)?;
+        if acquired == Acquired::Before && self.session.advisory.enter(key, mode.bit) {
+            transaction.held.push(lock, mode.bit);
         }
         Ok(acquired != Acquired::Skipped)
     }
 
-    /// Releases a lock of the session once. Returns false when the session has none.
-    pub fn unlock(&mut self, transaction: &Transaction, key: AdvisoryKey, shared: bool) -> bool {
-        let Some(at) = self.find(key, mode_of(shared)) else { return false };
-        let Some(held) = self.held.get_mut(at) else { return false };
-        if held.count > 1 {
-            held.count -= 1;
-        } else {
-            let held = self.held.swap_remove(at);
-            self.give_up(Some(transaction), &held);
+    /// Gives back a lock of the session once; false when it has none.
+    pub fn unlock(&mut self, key: AdvisoryKey, shared: bool) -> bool {
+        let mode = mode_of(shared).bit;
+        let mut shares = self.session.advisory.0.lock();
+        let Some(share) = shares.get_mut(&(key, mode)) else { return false };
+        share.count -= 1;
+        if share.count == 0
+            && let Some(gone) = shares.remove(&(key, mode))
+        {
+            drop(shares);
+            self.release(key, mode, &gone);
         }
         true
     }
 
-    /// Releases all locks of the session.
-    pub fn unlock_all(&mut self, transaction: Option<&Transaction>) {
-        for held in std::mem::take(&mut self.held) {
-            self.give_up(transaction, &held);
+    /// Gives back all locks of the session.
+    pub fn unlock_all(&mut self) {
+        let shares = std::mem::take(&mut *self.session.advisory.0.lock());
+        for ((key, mode), share) in &shares {
+            self.release(*key, *mode, share);
         }
     }
 
-    fn give_up(&self, transaction: Option<&Transaction>, held: &Held) {
-        let key = LockKey::Advisory(held.key);
-        match transaction {
-            Some(transaction) if held.by_transaction => transaction.held.push(key, held.mode.bit),
-            _ => self.session.manager().locks().release(&self.session, &key, held.mode.bit),
+    /// Releases a lock of which the session's share is gone.
+    fn release(&self, key: AdvisoryKey, mode: u8, share: &Share) {
+        if !share.in_transaction {
+            let locks = self.session.manager().locks();
+            locks.release(&self.session, &LockKey::Advisory(key), mode);
         }
-    }
-
-    /// Notes that the transaction ended: a lock that the transaction also had belongs to the
-    /// session alone now.
-    pub fn transaction_ended(&mut self) {
-        self.held.iter_mut().for_each(|held| held.by_transaction = false);
     }
 }
 
 impl Drop for AdvisoryLocks {
     fn drop(&mut self) {
-        self.unlock_all(None);
+        self.unlock_all();
     }
 }

@@ -18,6 +18,7 @@ mod xid;
 
 use niwaki_storage::{RelFileId, Tid, Xid};
 
+pub(crate) use advisory::SessionShares;
 pub use advisory::{AdvisoryKey, AdvisoryLocks};
 pub(crate) use held::{FastSlots, HeldLocks, LockMark};
 pub use kept::KeptLock;

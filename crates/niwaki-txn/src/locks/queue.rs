@@ -464,7 +464,9 @@ impl LockManager {
     /// and of inner levels.
     fn release_noted(&self, session: &SessionControl, held: &HeldLocks, keep: usize, level: u32) {
         while let Some((key, modes)) = held.pop(keep) {
-            self.release(session, &key, modes);
+            if !session.advisory.leave(&key, modes) {
+                self.release(session, &key, modes);
+            }
         }
         while let Some(note) = held.pop_page(level) {
             self.release_page(session, &note);

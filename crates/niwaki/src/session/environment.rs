@@ -243,13 +243,13 @@ impl Environment for SessionEnvironment<'_> {
         let (key, tx) = (advisory_key(self.state.database_oid(), lock), self.transaction);
         Ok(match lock.transaction {
             true => self.advisory.lock_in_transaction(tx, key, lock.shared, policy)?,
-            false => self.advisory.lock(tx, key, lock.shared, policy)?,
+            false => self.advisory.lock(key, lock.shared, policy)?,
         })
     }
 
     fn advisory_unlock(&mut self, lock: AdvisoryLock) -> Result<bool> {
         let key = advisory_key(self.state.database_oid(), lock);
-        let had = self.advisory.unlock(self.transaction, key, lock.shared);
+        let had = self.advisory.unlock(key, lock.shared);
         if !had {
             let mode = if lock.shared { "ShareLock" } else { "ExclusiveLock" };
             let message = format!("you don't own a lock of type {mode}");
@@ -259,7 +259,7 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn advisory_unlock_all(&mut self) -> Result<()> {
-        self.advisory.unlock_all(Some(self.transaction));
+        self.advisory.unlock_all();
         Ok(())
     }
 

@@ -641,7 +641,7 @@ impl Session {
         self.portals.clear();
         self.statements.clear();
         self.sequences.clear();
-        self.advisory.unlock_all(self.transaction.as_ref());
+        self.advisory.unlock_all();
         self.pending.unlisten(None);
         self.settings.reset_all();
         self.settings_changed();

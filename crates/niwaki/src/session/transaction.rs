@@ -157,7 +157,6 @@ impl Session {
                 pending.committed(&self.control, self.connection.notifications());
             })
         };
-        self.advisory.transaction_ended();
         self.freeing.clear();
         self.count_end(result.is_ok());
         match result {
@@ -209,7 +208,6 @@ impl Session {
             transaction.abort();
             self.count_end(false);
         }
-        self.advisory.transaction_ended();
         self.freeing.drain(..).for_each(FreeingPaused::undone);
         if self.settings.is_touched() {
             self.settings.rollback();
