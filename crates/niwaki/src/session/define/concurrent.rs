@@ -27,7 +27,7 @@ use niwaki_table::Phase;
 use niwaki_txn::{KeptLock, TableLockMode};
 
 use super::create_index::NewIndex;
-use super::{Definer, names, wrong_kind};
+use super::{Definer, is_not, names, table_of};
 use crate::Result;
 use crate::progress::ProgressEntry;
 use crate::result::ResultSink;
@@ -137,7 +137,8 @@ impl Session {
         }
         let progress = self.begin_progress("DROP INDEX CONCURRENTLY");
         let found = self.step(out, |definer| {
-            let found = definer.lock_index(name, STEP, spec.if_exists)?;
+            let modes = [STEP, STEP];
+            let found = definer.lock_owned(name, "index", modes, spec.if_exists, table_of)?;
             let Some(relation) = found else { return Ok(None) };
             let table = definer.may_drop_index(&relation, STEP)?;
             definer.mark_index(relation.oid, |i| i.valid = false)?;
@@ -358,11 +359,9 @@ impl Definer<'_> {
     fn indexes_to_reindex(&mut self, target: &ReindexTarget) -> Result<Vec<(Oid, Oid)>> {
         let tables = match target {
             ReindexTarget::Index(name) => {
-                let found = self.session.find_relation(name)?;
-                let index =
-                    found.index.as_ref().ok_or_else(|| wrong_kind(&found, RelationKind::Index))?;
-                refuse_partitioned(&found)?;
-                return Ok(vec![(index.table, found.oid)]);
+                let (index, table) = self.lock_index(name, [STEP, STEP], no_index)?;
+                refuse_partitioned(&index)?;
+                return Ok(vec![(table, index.oid)]);
             }
             ReindexTarget::Table(name) if self.session.find_relation(name)?.is_system() => {
                 let message = "cannot reindex system catalogs concurrently";
@@ -412,18 +411,13 @@ impl Definer<'_> {
     pub(super) fn reindex(&mut self, spec: &Reindex) -> Result<()> {
         match &spec.target {
             ReindexTarget::Index(name) => {
-                let found = self.session.find_relation(name)?;
-                let Some(index) = &found.index else {
-                    let message = format!("\"{}\" is not an index", found.name);
-                    return Err(SqlError::new("42809", message));
-                };
-                refuse_partitioned(&found)?;
-                self.lock(index.table, BUILD)?;
-                let table = self.current(index.table)?;
-                self.refuse_pending(&table, "REINDEX INDEX")?;
-                let relation = self.session.lock_by_name(name, TableLockMode::AccessExclusive)?;
-                self.reindex_one(relation.oid, spec.verbose)?;
-                self.lock(table.oid, TableLockMode::AccessExclusive)
+                let all = TableLockMode::AccessExclusive;
+                let (index, table) = self.lock_index(name, [BUILD, all], no_index)?;
+                refuse_partitioned(&index)?;
+                let of = self.current(table)?;
+                self.refuse_pending(&of, "REINDEX INDEX")?;
+                self.reindex_one(index.oid, spec.verbose)?;
+                self.lock(table, all)
             }
             ReindexTarget::Table(name) => {
                 let table = self.table_to_reindex(name, BUILD)?;
@@ -482,7 +476,11 @@ impl Definer<'_> {
     }
 }
 
-/// Returns the DETAIL of the report of REINDEX (VERBOSE).
+fn no_index(found: &Relation) -> SqlError {
+    is_not(found, RelationKind::Index)
+}
+
+/// DETAIL of what REINDEX (VERBOSE) tells.
 fn told_pages([now, before]: [u32; 2]) -> String {
     format!("It has {now} pages now, and had {before}.")
 }

@@ -8,7 +8,7 @@ use niwaki_sql::utility::{Drop, Name};
 use niwaki_txn::TableLockMode;
 
 use super::depend::still_needed;
-use super::{Definer, parts_of, refuse_system, wrong_kind};
+use super::{Definer, parts_of, refuse_system, table_of, wrong_kind};
 use crate::Result;
 
 impl Definer<'_> {
@@ -22,19 +22,14 @@ impl Definer<'_> {
         let mut relations: Vec<Arc<Relation>> = Vec::new();
         for name in &spec.names {
             let mode = TableLockMode::AccessExclusive;
-            let found = match kind {
-                RelationKind::Index => self.lock_index(name, mode, spec.if_exists)?,
-                _ => self.lock_relation(name, kind.word(), mode, spec.if_exists)?,
-            };
+            let found =
+                self.lock_owned(name, kind.word(), [mode, mode], spec.if_exists, owner_of)?;
             let Some(relation) = found else { continue };
             refuse_system(&relation)?;
             if relation.kind != kind {
                 return Err(wrong_kind(&relation, kind));
             }
             self.lock_tree(&relation, mode)?;
-            if let Some(of) = &relation.partition_of {
-                self.lock(of.parent, mode)?;
-            }
             let relation = self.current(relation.oid)?;
             if !relations.iter().any(|r| r.oid == relation.oid) {
                 relations.push(relation);
@@ -360,4 +355,10 @@ impl Definer<'_> {
         }
         Ok(true)
     }
+}
+
+/// What changes when a relation goes, and is locked before it: the table of an index, or the table
+/// above a partition.
+fn owner_of(relation: &Relation) -> Option<Oid> {
+    table_of(relation).or(relation.partition_of.as_ref().map(|of| of.parent))
 }

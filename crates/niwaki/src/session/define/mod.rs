@@ -257,30 +257,47 @@ impl Definer<'_> {
         }
     }
 
-    /// Does [`Definer::lock_relation`] for an index. The table of the index is locked first, as in
-    /// most statements that lock both. (RENAME of an index locks the index first.)
-    fn lock_index(
+    /// [`Definer::lock_relation`] for what may belong to another relation, which `owner_of` tells:
+    /// the owner is locked first, as by everybody who locks both.
+    fn lock_owned(
         &mut self,
         name: &Name,
-        mode: TableLockMode,
+        word: &str,
+        [of_owner, mode]: [TableLockMode; 2],
         if_exists: bool,
+        owner_of: fn(&Relation) -> Option<Oid>,
     ) -> Result<Option<Arc<Relation>>> {
-        let table_of = |relation: &Relation| relation.index.as_ref().map(|index| index.table);
         loop {
-            let table = self.session.find_relation(name).ok().and_then(|found| table_of(&found));
-            if let Some(table) = table {
-                self.lock(table, mode)?;
+            let owner = self.session.find_relation(name).ok().and_then(|found| owner_of(&found));
+            if let Some(owner) = owner {
+                self.lock(owner, of_owner)?;
             }
-            match self.lock_relation(name, "index", mode, if_exists)? {
-                // Each round waits for the end of a transaction that replaced the index.
-                Some(relation) if table_of(&relation) != table => {}
+            match self.lock_relation(name, word, mode, if_exists)? {
+                // Each round waits for the end of a transaction that put another one in its place.
+                Some(relation) if owner_of(&relation) != owner => {}
                 found => return Ok(found),
             }
         }
     }
 
-    /// Fails with 55006 while an open cursor reads the table, because the cursor may come back to
-    /// its rows. Fails likewise while keys of the table wait to be checked.
+    /// Finds an index and locks it, its table first; returns the table's number, too. `refused` is
+    /// the error for what is no index.
+    fn lock_index(
+        &mut self,
+        name: &Name,
+        modes: [TableLockMode; 2],
+        refused: fn(&Relation) -> SqlError,
+    ) -> Result<(Arc<Relation>, Oid)> {
+        let table = |found: &Relation| table_of(found).ok_or_else(|| refused(found));
+        // Nobody waits for what is refused.
+        table(&self.session.find_relation(name)?)?;
+        let found = self.lock_owned(name, "relation", modes, false, table_of)?;
+        let index = found.ok_or_else(|| SqlError::internal("a relation that may be missing"))?;
+        let table = table(&index)?;
+        Ok((index, table))
+    }
+
+    /// 55006 while an open cursor reads the table, which may come back to its rows, or keys of it wait to be checked.
     fn refuse_use(&self, table: &Relation, word: &str) -> Result<()> {
         if self.session.is_read_by_cursor(table.oid) {
             let why = "it is being used by active queries in this session";
@@ -408,6 +425,11 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// The table of an index.
+fn table_of(relation: &Relation) -> Option<Oid> {
+    relation.index.as_ref().map(|index| index.table)
 }
 
 fn no_transaction() -> SqlError {

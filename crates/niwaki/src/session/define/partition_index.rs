@@ -86,25 +86,19 @@ impl Definer<'_> {
     /// above it. The index above may become valid then, and so may the indexes above that one.
     pub(super) fn attach_index(&mut self, name: &Name, part: &Name) -> Result<()> {
         let mode = TableLockMode::ShareUpdateExclusive;
-        let found = self.session.find_relation(name)?;
-        if found.index.is_none() {
-            return Err(is_not(&found, RelationKind::Index));
-        }
         let gone = || SqlError::internal("an index has gone");
-        let above = self.lock_index(name, mode, false)?.ok_or_else(gone)?;
-        let of = above.index.as_ref().ok_or_else(gone)?;
-        let table = self.current(of.table)?;
+        let no_index = |found: &Relation| is_not(found, RelationKind::Index);
+        let (above, table) = self.lock_index(name, [mode, mode], no_index)?;
+        let table = self.current(table)?;
         if !table.is_partitioned() {
             let what = "ALTER action ATTACH PARTITION cannot be performed on relation";
             return Err(SqlError::new("42809", format!("{what} \"{}\"", above.name))
                 .with_detail("This operation is not supported for indexes."));
         }
-        let found = self.session.find_relation(part)?;
-        if found.index.is_none() {
-            let message = format!("\"{}\" is not an index", found.name);
-            return Err(SqlError::new("42P17", message));
-        }
-        let own = self.lock_index(part, mode, false)?.ok_or_else(gone)?;
+        let no_index = |found: &Relation| {
+            SqlError::new("42P17", format!("\"{}\" is not an index", found.name))
+        };
+        let (own, _) = self.lock_index(part, [mode, mode], no_index)?;
         if own.index.as_ref().is_some_and(|index| index.part_of == Some(above.oid)) {
             return Ok(());
         }

@@ -1,0 +1,72 @@
+//! Defining statements that wait: what they do when the name means something else afterwards, and
+//! in which order they lock.
+
+mod common;
+#[path = "common/waiting.rs"]
+mod waiting;
+
+use common::run;
+use niwaki::{Database, Session};
+use waiting::blocked_until;
+
+/// Two sessions of a database that has been set up.
+fn sessions(setup: &str) -> (Database, Session, Session) {
+    let database = Database::in_memory_without_threads().unwrap();
+    let (mut first, second) = (database.session(), database.session());
+    assert_eq!(run(&mut first, setup), "");
+    (database, first, second)
+}
+
+const INDEX: &str = "create table t1 (a int); create table t2 (a int); create index i on t1 (a)";
+const REPLACE_INDEX: &str = "begin; drop index i; create index i on t2 (a)";
+
+/// It rebuilt the index that had the name by then, with the other one's table locked.
+#[test]
+fn reindex_locks_the_table_of_the_index_that_it_rebuilds() {
+    let (database, mut a, b) = sessions(INDEX);
+    assert_eq!(run(&mut a, REPLACE_INDEX), "");
+    let reindex = "begin; reindex index i; select mode from pg_locks \
+                   where relation = 't2'::regclass and mode <> 'AccessShareLock' order by mode";
+    let (found, mut b) = blocked_until(&database, &mut a, "commit", b, reindex);
+    assert_eq!(found, "AccessExclusiveLock\nShareRowExclusiveLock");
+    assert_eq!(run(&mut b, "commit"), "");
+    let report = database.check().unwrap();
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+}
+
+/// It said that all was well, and had rebuilt nothing.
+#[test]
+fn reindex_concurrently_rebuilds_the_index_that_has_the_name() {
+    let (database, mut a, b) = sessions(INDEX);
+    assert_eq!(run(&mut a, REPLACE_INDEX), "");
+    let file = "select relfilenode from pg_class where relname = 'i'";
+    let before = run(&mut a, file);
+    let reindex = "reindex index concurrently i";
+    let (found, _) = blocked_until(&database, &mut a, "commit", b, reindex);
+    assert_eq!(found, "");
+    assert_ne!(run(&mut a, file), before);
+}
+
+/// RENAME locked the index before its table.
+#[test]
+fn an_index_is_renamed_under_the_lock_of_its_table() {
+    let (database, mut a, b) = sessions("create table t (a int); create index i on t (a)");
+    assert_eq!(run(&mut a, "begin; lock table t"), "");
+    let rename = "alter index i rename to j";
+    let (found, _) = blocked_until(&database, &mut a, "drop index i; commit", b, rename);
+    assert_eq!(found, "error 42P01: relation \"i\" does not exist");
+}
+
+/// DROP TABLE locked a partition before the table above it.
+#[test]
+fn a_partition_is_dropped_under_the_lock_of_the_table_above() {
+    let (database, mut a, b) = sessions(
+        "create table t (a int) partition by list (a); \
+         create table p partition of t for values in (1)",
+    );
+    assert_eq!(run(&mut a, "begin; lock table only t"), "");
+    let end = "lock table p; commit";
+    let (found, mut b) = blocked_until(&database, &mut a, end, b, "drop table p");
+    assert_eq!(found, "");
+    assert!(run(&mut b, "select * from p").starts_with("error 42P01"));
+}
