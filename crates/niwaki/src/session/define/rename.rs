@@ -11,18 +11,15 @@ use super::alter::alter_tag;
 use super::constraint::ConstraintNames;
 use super::create_table::check_column_name;
 use super::partition_only::has_partitions;
-use super::{Definer, is_not, refuse_system, wrong_kind};
+use super::{Definer, is_not, refuse_system, table_of, wrong_kind};
 use crate::Result;
 
 impl Definer<'_> {
     pub(super) fn rename(&mut self, spec: &Rename) -> Result<&'static str> {
         let tag = alter_tag(spec.kind);
-        let found = self.lock_relation(
-            &spec.relation,
-            "relation",
-            TableLockMode::AccessExclusive,
-            spec.if_exists,
-        )?;
+        let modes = [TableLockMode::AccessExclusive; 2];
+        // The table of an index has its name.
+        let found = self.lock_owned(&spec.relation, "relation", modes, spec.if_exists, table_of)?;
         let Some(relation) = found else { return Ok(tag) };
         refuse_system(&relation)?;
         // ALTER TABLE may rename any relation, as in PostgreSQL. ALTER INDEX may, too.
@@ -69,9 +66,6 @@ impl Definer<'_> {
             RenameTarget::Relation => {
                 self.name_is_free(relation.schema, &spec.to, false)?;
                 definition.name.clone_from(&spec.to);
-                if let Some(index) = &relation.index {
-                    self.lock(index.table, TableLockMode::AccessExclusive)?;
-                }
                 self.update(definition)?;
                 if relation.kind == RelationKind::Sequence {
                     self.number_in_default(&relation)?;
