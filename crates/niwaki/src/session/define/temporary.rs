@@ -60,42 +60,50 @@ impl Session {
         if self.open_transaction()?.xid().is_none() {
             return Ok(());
         }
-        for (oid, action) in self.on_commit.clone() {
-            let Some(table) = state.relation(oid) else { continue };
-            match action {
-                OnCommit::PreserveRows => {}
-                OnCommit::Drop => {
-                    self.release_references(oid)?;
-                    self.release_readers(oid)?;
-                    self.drop_all(belonging(&state, table))?;
-                }
-                OnCommit::DeleteRows => {
-                    self.refuse_emptying(&state, table)?;
-                    let is_empty =
-                        table.table.as_ref().is_none_or(|t| t.blocks().is_ok_and(|n| n == 0));
-                    if is_empty {
-                        continue;
-                    }
-                    for relation in belonging(&state, table) {
-                        if relation.kind != RelationKind::Sequence {
-                            self.renew_file(relation.definition.clone())?;
-                        }
-                    }
-                }
+        // First all rows go and then tables: who is emptied refers to none that has gone.
+        for oid in self.tables_on_commit(OnCommit::DeleteRows) {
+            self.empty_at_commit(oid)?;
+        }
+        for oid in self.tables_on_commit(OnCommit::Drop) {
+            self.drop_at_commit(oid)?;
+        }
+        Ok(())
+    }
+
+    fn tables_on_commit(&self, wanted: OnCommit) -> Vec<Oid> {
+        let asked = self.on_commit.iter().filter(|(_, action)| *action == wanted);
+        asked.map(|(oid, _)| *oid).collect()
+    }
+
+    fn empty_at_commit(&mut self, oid: Oid) -> Result<()> {
+        let state = self.catalog.state();
+        let Some(table) = state.relation(oid) else { return Ok(()) };
+        self.refuse_emptying(&state, table)?;
+        if table.table.as_ref().is_none_or(|t| t.blocks().is_ok_and(|n| n == 0)) {
+            return Ok(());
+        }
+        for relation in belonging(&state, table) {
+            if relation.kind != RelationKind::Sequence {
+                self.renew_file(relation.definition.clone())?;
             }
         }
         Ok(())
     }
 
-    /// Fails with 0A000 when a table that keeps its rows references a table that does not.
+    fn drop_at_commit(&mut self, oid: Oid) -> Result<()> {
+        self.release_references(oid)?;
+        self.release_readers(oid)?;
+        let state = self.catalog.state();
+        let Some(table) = state.relation(oid) else { return Ok(()) };
+        self.drop_all(belonging(&state, table))
+    }
+
+    /// 0A000 when a table that is not emptied references one that is.
     fn refuse_emptying(&self, state: &CatalogState, table: &Relation) -> Result<()> {
-        let is_emptied = |oid: Oid| {
-            let action = self.on_commit.iter().find(|(other, _)| *other == oid);
-            action.is_some_and(|(_, action)| *action != OnCommit::PreserveRows)
-        };
+        let emptied = self.tables_on_commit(OnCommit::DeleteRows);
         for key in state.foreign_keys_to(table.oid) {
             let Some((other, _)) = state.foreign_key(*key) else { continue };
-            if !is_emptied(other.oid) {
+            if !emptied.contains(&other.oid) {
                 let message = "unsupported ON COMMIT and foreign key combination";
                 return Err(SqlError::new("0A000", message).with_detail(format!(
                     "Table \"{}\" references \"{}\", but they do not have the same ON COMMIT setting.",
