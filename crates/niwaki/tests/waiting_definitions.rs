@@ -70,3 +70,43 @@ fn a_partition_is_dropped_under_the_lock_of_the_table_above() {
     assert_eq!(found, "");
     assert!(run(&mut b, "select * from p").starts_with("error 42P01"));
 }
+
+/// LOCK TABLE locked what the view had read before.
+#[test]
+fn what_a_view_reads_is_locked_as_it_is_after_the_wait() {
+    let (database, mut a, b) = sessions(
+        "create table t1 (a int); create table t2 (a int); \
+         create view inner_view as select a from t1; \
+         create view outer_view as select a from inner_view",
+    );
+    let replace = "begin; create or replace view inner_view as select a from t2";
+    assert_eq!(run(&mut a, replace), "");
+    let lock = "begin; lock table outer_view in share mode; \
+                select relname from pg_locks join pg_class c on c.oid = relation \
+                where mode = 'ShareLock' order by 1";
+    let (found, _) = blocked_until(&database, &mut a, "commit", b, lock);
+    assert_eq!(found, "inner_view\nouter_view\nt2");
+}
+
+/// It failed with XX000, as the table was not there any more.
+#[test]
+fn truncate_cascade_waits_for_a_table_that_goes() {
+    let (database, mut a, b) =
+        sessions("create table t (a int primary key); create table refers (a int references t)");
+    assert_eq!(run(&mut a, "begin; drop table refers"), "");
+    let (found, _) = blocked_until(&database, &mut a, "commit", b, "truncate t cascade");
+    assert_eq!(found, "");
+}
+
+/// Its rows stayed, and referred to rows that were not there any more.
+#[test]
+fn truncate_cascade_empties_the_partitions_of_a_table_that_refers() {
+    let (_database, mut a, _) = sessions(
+        "create table t (a int primary key); insert into t values (1), (2); \
+         create table refers (a int references t) partition by list (a); \
+         create table refers1 partition of refers for values in (1); \
+         create table refers2 partition of refers for values in (2); \
+         insert into refers values (1), (2)",
+    );
+    assert_eq!(run(&mut a, "truncate t cascade; select count(*) from refers"), "0");
+}

@@ -441,15 +441,21 @@ impl Session {
     /// Finds a relation and locks it. While this waits for the lock, the name may come to mean
     /// another relation. So the name is looked up until lock and name agree.
     fn lock_by_name(&mut self, name: &Name, mode: TableLockMode) -> Result<Arc<Relation>> {
+        self.lock_by_name_unless(name, mode, WaitPolicy::Block, |_| Ok(()))
+    }
+
+    /// [`Session::lock_by_name`] of what is not `refused`: nobody waits for that.
+    fn lock_by_name_unless(
+        &mut self,
+        name: &Name,
+        mode: TableLockMode,
+        policy: WaitPolicy,
+        refused: impl Fn(&Relation) -> Result<()>,
+    ) -> Result<Arc<Relation>> {
         loop {
             let found = self.find_relation(name)?;
-            let transaction = self.open_transaction()?;
-            transaction.manager().locks().acquire_table(
-                transaction,
-                self.table_id(found.oid),
-                mode,
-                WaitPolicy::Block,
-            )?;
+            refused(&found)?;
+            self.lock_relation(&found, mode, policy)?;
             let again = self.find_relation(name)?;
             if again.oid == found.oid {
                 return Ok(again);
@@ -458,7 +464,26 @@ impl Session {
         }
     }
 
-    /// Fails with 42704 for a role that does not exist. The one role that exists owns everything.
+    /// Locks a relation, which may be another one afterwards, or gone.
+    fn lock_relation(
+        &self,
+        relation: &Relation,
+        mode: TableLockMode,
+        policy: WaitPolicy,
+    ) -> Result<()> {
+        let transaction = self.open_transaction()?;
+        let locks = transaction.manager().locks();
+        let locked = locks.acquire_table(transaction, self.table_id(relation.oid), mode, policy);
+        locked.map(drop).map_err(|error| match error {
+            niwaki_txn::Error::LockNotAvailable { .. } => {
+                let message = format!("could not obtain lock on relation \"{}\"", relation.name);
+                SqlError::new("55P03", message)
+            }
+            other => other.into(),
+        })
+    }
+
+    /// 42704 for a role that does not exist; the one that does owns everything.
     fn may_own(&self, role: &str) -> Result<()> {
         if role == self.user {
             return Ok(());

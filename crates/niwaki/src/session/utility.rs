@@ -409,42 +409,12 @@ impl Session {
             LockMode::Exclusive => TableLockMode::Exclusive,
             LockMode::AccessExclusive => TableLockMode::AccessExclusive,
         };
+        let policy = if nowait { WaitPolicy::NoWait } else { WaitPolicy::Block };
         for name in names {
-            let relation = self.find_relation(name)?;
-            if relation.kind == RelationKind::MaterializedView {
-                let message = format!("cannot lock relation \"{}\"", relation.name);
-                return Err(SqlError::new("42809", message)
-                    .with_detail("This operation is not supported for materialized views."));
-            }
-            if relation.table.is_none() && relation.query.is_none() && !relation.is_partitioned() {
-                return Err(SqlError::new(
-                    "42809",
-                    format!("\"{}\" is not a table or view", relation.name),
-                ));
-            }
-            if nowait {
-                let transaction = self.open_transaction()?;
-                transaction
-                    .manager()
-                    .locks()
-                    .acquire_table(
-                        transaction,
-                        self.table_id(relation.oid),
-                        mode,
-                        WaitPolicy::NoWait,
-                    )
-                    .map_err(|e| match e {
-                        niwaki_txn::Error::LockNotAvailable { .. } => SqlError::new(
-                            "55P03",
-                            format!("could not obtain lock on relation \"{}\"", relation.name),
-                        ),
-                        other => other.into(),
-                    })?;
-            }
-            let locked = self.lock_by_name(name, mode)?;
-            self.lock_sources(&locked, mode, nowait)?;
+            let locked = self.lock_by_name_unless(name, mode, policy, refuse_to_lock)?;
+            self.lock_sources(&locked, mode, policy)?;
             if !name.only {
-                self.lock_partitions(&locked, mode, nowait)?;
+                self.lock_partitions(&locked, mode, policy)?;
             }
         }
         Ok(())
@@ -455,42 +425,60 @@ impl Session {
         &mut self,
         table: &Relation,
         mode: TableLockMode,
-        nowait: bool,
+        policy: WaitPolicy,
     ) -> Result<()> {
         for member in table.partitions.iter().flat_map(|partitions| &partitions.members) {
-            let transaction = self.open_transaction()?;
-            let wait = if nowait { WaitPolicy::NoWait } else { WaitPolicy::Block };
-            let oid = self.table_id(member.relation.oid);
-            transaction.manager().locks().acquire_table(transaction, oid, mode, wait)?;
-            self.lock_partitions(&member.relation, mode, nowait)?;
+            self.lock_relation(&member.relation, mode, policy)?;
+            // Others may have attached a partition to it before.
+            let Some(now) = self.catalog.state().relation(member.relation.oid).cloned() else {
+                continue;
+            };
+            self.lock_partitions(&now, mode, policy)?;
         }
         Ok(())
     }
 
     /// Locks the tables and views that a view reads, at any depth.
-    fn lock_sources(&mut self, view: &Relation, mode: TableLockMode, nowait: bool) -> Result<()> {
+    fn lock_sources(
+        &mut self,
+        view: &Relation,
+        mode: TableLockMode,
+        policy: WaitPolicy,
+    ) -> Result<()> {
         for source in view.query.iter().flat_map(|query| &query.sources) {
             let state = self.catalog.state();
             let Some(relation) = state.relation(source.relation) else { continue };
-            // Reading a materialized view reads its own rows, and not its sources.
-            if relation.kind == RelationKind::MaterializedView {
+            // A materialized view does not read anything when it is read.
+            if refuse_to_lock(relation).is_err() {
                 continue;
             }
-            if relation.table.is_none() && relation.query.is_none() && !relation.is_partitioned() {
+            self.lock_relation(relation, mode, policy)?;
+            // Others may have given a view another query before.
+            let Some(now) = self.catalog.state().relation(source.relation).cloned() else {
                 continue;
-            }
-            let transaction = self.open_transaction()?;
-            let wait = if nowait { WaitPolicy::NoWait } else { WaitPolicy::Block };
-            let table = self.table_id(relation.oid);
-            transaction.manager().locks().acquire_table(transaction, table, mode, wait)?;
-            stack::deeper(|| self.lock_sources(relation, mode, nowait))?;
-            self.lock_partitions(relation, mode, nowait)?;
+            };
+            stack::deeper(|| self.lock_sources(&now, mode, policy))?;
+            self.lock_partitions(&now, mode, policy)?;
         }
         Ok(())
     }
 }
 
-/// Returns the value of a setting that shows a mode of the transaction.
+/// 42809 for what LOCK TABLE does not lock.
+fn refuse_to_lock(relation: &Relation) -> Result<()> {
+    if relation.kind == RelationKind::MaterializedView {
+        let message = format!("cannot lock relation \"{}\"", relation.name);
+        return Err(SqlError::new("42809", message)
+            .with_detail("This operation is not supported for materialized views."));
+    }
+    if relation.table.is_none() && relation.query.is_none() && !relation.is_partitioned() {
+        let message = format!("\"{}\" is not a table or view", relation.name);
+        return Err(SqlError::new("42809", message));
+    }
+    Ok(())
+}
+
+/// A setting whose value is the transaction's.
 pub(super) fn of_transaction(name: &str, transaction: &Transaction) -> Option<&'static str> {
     if name.eq_ignore_ascii_case("transaction_isolation") {
         let repeatable = transaction.isolation() == Isolation::RepeatableRead;

@@ -196,12 +196,8 @@ impl Definer<'_> {
             (column.sequence == Some(relation.oid)).then(|| (Arc::clone(table), position))
         });
         if let Some((table, position)) = needed_by {
-            let mut definition = table.definition.clone();
-            let column = definition
-                .columns
-                .get_mut(usize::from(position))
-                .ok_or_else(|| SqlError::internal("owner column"))?;
-            if column.identity.is_some() {
+            let column = table.columns.get(usize::from(position));
+            if let Some(column) = column.filter(|column| column.identity.is_some()) {
                 let owner = format!("column {} of table {}", column.name, table.name);
                 let message =
                     format!("cannot drop sequence {} because {owner} requires it", relation.name);
@@ -209,8 +205,11 @@ impl Definer<'_> {
                     .with_hint(format!("You can drop {owner} instead.")));
             }
             self.lock(table.oid, TableLockMode::AccessExclusive)?;
-            column.sequence = None;
-            self.update(definition)?;
+            self.change_columns(table.oid, |column| {
+                if column.sequence == Some(relation.oid) {
+                    column.sequence = None;
+                }
+            })?;
         }
         self.remove_with_files(relation.oid)
     }

@@ -48,7 +48,8 @@ mod view;
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    CatalogState, Oid, PG_CATALOG, Relation, RelationDefinition, RelationKind, TypeDefinition,
+    CatalogState, Column, Oid, PG_CATALOG, Relation, RelationDefinition, RelationKind,
+    TypeDefinition,
 };
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{Name, Persistence, Utility};
@@ -336,6 +337,13 @@ impl Definer<'_> {
             .relation(oid)
             .cloned()
             .ok_or_else(|| SqlError::internal(format!("relation {oid} has gone")))
+    }
+
+    /// Changes columns of a locked table.
+    fn change_columns(&mut self, table: Oid, change: impl FnMut(&mut Column)) -> Result<()> {
+        let mut definition = self.current(table)?.definition.clone();
+        definition.columns.iter_mut().for_each(change);
+        self.update(definition)
     }
 
     fn create_schema(&mut self, name: &str, if_not_exists: bool) -> Result<()> {

@@ -112,10 +112,17 @@ impl Definer<'_> {
                 if key.part_of.is_some() {
                     continue;
                 }
-                self.lock_tree(referring, TableLockMode::ShareRowExclusive)?;
-                let orphan = self.session.at_latest(|session| session.orphan_key(&state, *oid))?;
+                let mode = TableLockMode::ShareRowExclusive;
+                self.lock(referring.oid, mode)?;
+                // Others may have changed it, or dropped it, before.
+                let Some(referring) = self.state().relation(referring.oid).cloned() else {
+                    continue;
+                };
+                self.lock_tree(&referring, mode)?;
+                let now = self.state();
+                let orphan = self.session.at_latest(|session| session.orphan_key(&now, *oid))?;
                 if let Some(row) = orphan {
-                    return Err(self.session.refused_removal(&state, *oid, partition, &row));
+                    return Err(self.session.refused_removal(&now, *oid, partition, &row));
                 }
             }
             above =

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Column, Relation, RelationKind};
+use niwaki_catalog::{Column, Oid, Relation, RelationKind};
 use niwaki_sql::utility::{Rename, RenameTarget};
 use niwaki_sql::{SqlError, nextval_of, rename_column, rename_field, rename_in_expression};
 use niwaki_txn::TableLockMode;
@@ -185,23 +185,17 @@ impl Definer<'_> {
     /// the sequence gets another name.
     pub(super) fn number_in_default(&mut self, sequence: &Relation) -> Result<()> {
         let state = self.state();
-        let mut users: Vec<_> = state
-            .tables()
-            .filter(|t| {
-                t.columns.iter().any(|c| c.sequence == Some(sequence.oid) && draws_by_name(c))
-            })
-            .cloned()
-            .collect();
-        users.sort_unstable_by_key(|table| table.oid);
+        let draws = |c: &Column| c.sequence == Some(sequence.oid) && draws_by_name(c);
+        let users = state.tables().filter(|table| table.columns.iter().any(draws));
+        let mut users: Vec<Oid> = users.map(|table| table.oid).collect();
+        users.sort_unstable();
         for table in users {
-            self.lock(table.oid, TableLockMode::AccessExclusive)?;
-            let mut definition = table.definition.clone();
-            for column in &mut definition.columns {
-                if column.sequence == Some(sequence.oid) && draws_by_name(column) {
+            self.lock(table, TableLockMode::AccessExclusive)?;
+            self.change_columns(table, |column| {
+                if draws(column) {
                     column.default = Some(nextval_of(sequence.oid));
                 }
-            }
-            self.update(definition)?;
+            })?;
         }
         Ok(())
     }

@@ -79,41 +79,52 @@ impl Definer<'_> {
     /// error.
     fn with_references(&mut self, tables: &mut Vec<Arc<Relation>>, cascade: bool) -> Result<()> {
         let mut at = 0;
-        // Ends: each table comes once.
-        while let Some(table) = tables.get(at).cloned() {
-            at += 1;
-            let state = self.state();
-            // A foreign key that refers to a table also refers to its partitions.
-            let above = |oid| state.relation(oid).and_then(|table| table.partition_of.as_ref());
-            let known: Vec<Oid> = tables.iter().map(|table| table.oid).collect();
-            let of = std::iter::successors(Some(table.oid), |oid| above(*oid).map(|of| of.parent));
-            let of = of.take_while(|oid| *oid == table.oid || !known.contains(oid));
-            for key in of.flat_map(|table| state.foreign_keys_to(table)) {
-                let Some((other, key)) = state.foreign_key(*key) else { continue };
-                // The partitioned table brings its partitions with it.
-                if key.part_of.is_some() {
-                    continue;
-                }
+        // Ends: a round adds a table, or waits for the end of who changed one, or goes on.
+        while let Some(table) = tables.get(at) {
+            let Some(other) = self.referring(table, tables) else {
+                at += 1;
+                continue;
+            };
+            if !cascade {
+                let message = "cannot truncate a table referenced in a foreign key constraint";
+                let (own, other) = (&table.name, &other.name);
+                return Err(SqlError::new("0A000", message)
+                    .with_detail(format!("Table \"{other}\" references \"{own}\"."))
+                    .with_hint(format!(
+                        "Truncate table \"{other}\" at the same time, or use TRUNCATE ... CASCADE."
+                    )));
+            }
+            self.lock(other.oid, TableLockMode::AccessExclusive)?;
+            if self.referring(table, tables).is_none_or(|now| now.oid != other.oid) {
+                continue;
+            }
+            self.lock_tree(&other, TableLockMode::AccessExclusive)?;
+            let other = self.current(other.oid)?;
+            for other in self.tree_of(&other) {
                 if tables.iter().any(|known| known.oid == other.oid) {
                     continue;
                 }
-                if !cascade {
-                    let message = "cannot truncate a table referenced in a foreign key constraint";
-                    let (own, other) = (&table.name, &other.name);
-                    return Err(SqlError::new("0A000", message)
-                        .with_detail(format!("Table \"{other}\" references \"{own}\"."))
-                        .with_hint(format!(
-                            "Truncate table \"{other}\" at the same time, or use TRUNCATE ... CASCADE."
-                        )));
-                }
                 self.notice(format!("truncate cascades to table \"{}\"", other.name));
-                self.lock(other.oid, TableLockMode::AccessExclusive)?;
-                let other = self.current(other.oid)?;
                 self.refuse_use(&other, "TRUNCATE")?;
                 tables.push(other);
             }
         }
         Ok(())
+    }
+
+    /// A table that references one, and is not among those that are known.
+    fn referring(&mut self, table: &Relation, known: &[Arc<Relation>]) -> Option<Arc<Relation>> {
+        let state = self.state();
+        let is_known = |oid: Oid| known.iter().any(|table| table.oid == oid);
+        // What refers to a table refers to its partitions.
+        let above = |oid| state.relation(oid).and_then(|table| table.partition_of.as_ref());
+        let of = std::iter::successors(Some(table.oid), |oid| above(*oid).map(|of| of.parent));
+        let of = of.take_while(|oid| *oid == table.oid || !is_known(*oid));
+        let keys = of.flat_map(|table| state.foreign_keys_to(table));
+        let mut keys = keys.filter_map(|key| state.foreign_key(*key));
+        // Partitions come with the table that they are of.
+        let other = keys.find(|(other, key)| key.part_of.is_none() && !is_known(other.oid));
+        other.map(|(other, _)| Arc::clone(other))
     }
 }
 
