@@ -110,3 +110,52 @@ fn truncate_cascade_empties_the_partitions_of_a_table_that_refers() {
     );
     assert_eq!(run(&mut a, "truncate t cascade; select count(*) from refers"), "0");
 }
+
+/// It failed with XX000, as the view was not there any more.
+#[test]
+fn a_dependent_that_goes_meanwhile_is_not_missed() {
+    let (database, mut a, b) = sessions("create table t (a int); create view v as select a from t");
+    assert_eq!(run(&mut a, "begin; drop view v"), "");
+    let (found, _) = blocked_until(&database, &mut a, "commit", b, "drop table t cascade");
+    assert_eq!(found, "");
+}
+
+/// The column was looked for by its old name, and stayed without its type.
+#[test]
+fn a_column_goes_with_its_type_whatever_its_name_is_by_then() {
+    let (database, mut a, b) =
+        sessions("create domain positive as int; create table t (a int, b positive)");
+    assert_eq!(run(&mut a, "begin; alter table t rename column b to c"), "");
+    let drop = "drop domain positive cascade";
+    let (found, mut b) = blocked_until(&database, &mut a, "commit", b, drop);
+    assert_eq!(found, "");
+    let left = "select attname from pg_attribute \
+                where attrelid = 't'::regclass and attnum > 0 and not attisdropped";
+    assert_eq!(run(&mut b, left), "a");
+}
+
+/// It failed with XX000, as the table was not there any more.
+#[test]
+fn a_domain_is_not_proved_on_a_table_that_has_gone() {
+    let (database, mut a, b) = sessions(
+        "create domain positive as int; create table t (a positive); insert into t values (-1)",
+    );
+    assert_eq!(run(&mut a, "begin; drop table t"), "");
+    let add = "alter domain positive add check (value > 0)";
+    let (found, _) = blocked_until(&database, &mut a, "commit", b, add);
+    assert_eq!(found, "");
+}
+
+/// It failed with XX000, as the table was not there any more.
+#[test]
+fn a_schema_goes_without_what_was_dropped_meanwhile() {
+    let (database, mut a, b) = sessions(
+        "create schema s; create table s.t (a serial); create table s.u (a int); \
+         create function s.f() returns int language sql as 'select 1'",
+    );
+    assert_eq!(run(&mut a, "begin; drop table s.t; drop function s.f()"), "");
+    let drop = "drop schema s cascade";
+    let (found, mut b) = blocked_until(&database, &mut a, "commit", b, drop);
+    assert_eq!(found, "");
+    assert_eq!(run(&mut b, "select nspname from pg_namespace where nspname = 's'"), "");
+}

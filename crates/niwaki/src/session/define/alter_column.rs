@@ -213,7 +213,7 @@ impl Definer<'_> {
         let name = &relation.columns[position].name;
         let table = self.shown_name(relation);
         let what = format!("column {name} of table {table}");
-        let dependents = self.dependents_on_column(relation, number, &what)?;
+        let find = |definer: &mut Self| definer.dependents_on_column(relation, number, &what);
         let mut computed = Vec::new();
         for other in relation.columns.iter().filter(|other| other.generated && !other.dropped) {
             let Some(text) = &other.default else { continue };
@@ -228,10 +228,11 @@ impl Definer<'_> {
         if !shown.is_empty() && !cascade {
             let mut lines: Vec<String> =
                 shown.iter().map(|other| format!("{other} depends on {what}")).collect();
+            let dependents = find(self)?;
             lines.extend(self.lines(&dependents)?);
             return Err(still_needed(&what, &lines));
         }
-        self.drop_dependents(&what, dependents, cascade)?;
+        self.drop_dependents(&what, &find, cascade)?;
         self.cascades(&shown);
         for other in computed {
             let now = self.again(relation)?;

@@ -298,18 +298,20 @@ impl Definer<'_> {
     pub(super) fn drop_dependents(
         &mut self,
         what: &str,
-        dependents: Vec<Dependent>,
+        find: &dyn Fn(&mut Self) -> Result<Vec<Dependent>>,
         cascade: bool,
     ) -> Result<()> {
+        let dependents = find(self)?;
         if dependents.is_empty() || seeded_bug!("dependents_forgotten") {
             return Ok(());
         }
         if !cascade {
             return Err(still_needed(what, &self.lines(&dependents)?));
         }
-        for dependent in &dependents {
-            self.lock(dependent.object.owner(), TableLockMode::AccessExclusive)?;
-        }
+        let owners = |found: &Vec<Dependent>| -> Vec<Oid> {
+            found.iter().map(|dependent| dependent.object.owner()).collect()
+        };
+        let dependents = self.lock_found(TableLockMode::AccessExclusive, find, owners)?;
         let shown = self.shown(&dependents)?;
         self.cascades(&shown);
         for dependent in dependents.into_iter().rev() {

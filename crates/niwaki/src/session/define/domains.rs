@@ -237,12 +237,15 @@ impl Definer<'_> {
         sqlstate: &'static str,
         what: &str,
     ) -> Result<()> {
-        for (table, position) in columns_of_domain(&self.state(), domain.oid) {
-            self.lock(table.oid, TableLockMode::Share)?;
-            let table = self.current(table.oid)?;
-            let Some(column) = table.columns.get(position).filter(|column| !column.dropped) else {
-                continue;
-            };
+        let columns = self.lock_found(
+            TableLockMode::Share,
+            |definer| Ok(columns_of_domain(&definer.state(), domain.oid)),
+            |columns: &Vec<(Arc<Relation>, usize)>| {
+                columns.iter().map(|(table, _)| table.oid).collect()
+            },
+        )?;
+        for (table, position) in columns {
+            let Some(column) = table.columns.get(position) else { continue };
             let name = column.name.clone();
             let sql = format!(
                 "SELECT 1 FROM {} WHERE {} LIMIT 1",

@@ -41,12 +41,12 @@ impl Definer<'_> {
                 .flat_map(|relation| self.tree_of(relation))
                 .map(|relation| relation.oid)
                 .collect();
-            let dependents = self.dependents_of(&going)?;
             let what = match relations.as_slice() {
                 [one] => format!("{} {}", kind.word(), self.shown_name(one)),
                 _ => String::new(),
             };
-            self.drop_dependents(&what, dependents, spec.cascade)?;
+            let find = &|definer: &mut Self| definer.dependents_of(&going);
+            self.drop_dependents(&what, find, spec.cascade)?;
         }
         for relation in &relations {
             // A partition may have gone with its table.
@@ -102,16 +102,16 @@ impl Definer<'_> {
 
     fn drop_index(&mut self, relation: &Relation, cascade: bool) -> Result<()> {
         self.may_drop_index(relation, TableLockMode::AccessExclusive)?;
-        let dependents = self.references_on(relation)?;
         let what = format!("index {}", self.shown_name(relation));
         let constraints = self.constraints_below(relation);
         if !constraints.is_empty() && !cascade {
             let line = |constraint: &String| format!("{constraint} depends on {what}");
             let mut lines: Vec<String> = constraints.iter().map(line).collect();
+            let dependents = self.references_on(relation)?;
             lines.extend(self.lines(&dependents)?);
             return Err(still_needed(&what, &lines));
         }
-        self.drop_dependents(&what, dependents, cascade)?;
+        self.drop_dependents(&what, &|definer| definer.references_on(relation), cascade)?;
         self.cascades(&constraints);
         self.remove_index(relation.oid)
     }
@@ -168,10 +168,9 @@ impl Definer<'_> {
             )));
         }
         if mode != TableLockMode::AccessExclusive {
-            // CONCURRENTLY drops no dependents.
-            let dependents = self.references_on(relation)?;
+            // CONCURRENTLY takes nothing along.
             let what = format!("index {}", self.shown_name(relation));
-            self.drop_dependents(&what, dependents, false)?;
+            self.drop_dependents(&what, &|definer| definer.references_on(relation), false)?;
         }
         Ok(table.oid)
     }
@@ -238,8 +237,17 @@ impl Definer<'_> {
             return Err(SqlError::new("0A000", message)
                 .with_hint("DISCARD TEMP drops what is in it; the schema goes with the session."));
         }
-        let members: Vec<Arc<Relation>> =
-            state.in_order().into_iter().filter(|r| r.schema == schema.oid).cloned().collect();
+        let find = |definer: &mut Self| -> Result<Vec<Arc<Relation>>> {
+            let state = definer.state();
+            let inside = state.in_order().into_iter().filter(|r| r.schema == schema.oid);
+            // Indexes go with their tables.
+            let inside = inside.filter(|member| member.kind != RelationKind::Index);
+            let mut members: Vec<Arc<Relation>> = inside.cloned().collect();
+            // Those of columns are locked behind their tables.
+            members.sort_by_key(|member| member.kind == RelationKind::Sequence);
+            Ok(members)
+        };
+        let members = find(self)?;
         let mut types: Vec<_> =
             state.user_types().filter(|found| found.schema == schema.oid).cloned().collect();
         types.sort_unstable_by_key(|found| found.oid);
@@ -254,10 +262,14 @@ impl Definer<'_> {
             )
             .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
-        let going = members.iter().filter(|member| member.kind != RelationKind::Index);
-        let going: Vec<Oid> = going.map(|member| member.oid).collect();
-        let dependents = self.dependents_of(&going)?;
-        self.drop_dependents(&format!("schema {}", schema.name), dependents, cascade)?;
+        let all = TableLockMode::AccessExclusive;
+        let numbers = |found: &Vec<Arc<Relation>>| -> Vec<Oid> {
+            found.iter().map(|member| member.oid).collect()
+        };
+        let members = if cascade { self.lock_found(all, find, numbers)? } else { members };
+        let going = numbers(&members);
+        let find = &|definer: &mut Self| definer.dependents_of(&going);
+        self.drop_dependents(&format!("schema {}", schema.name), find, cascade)?;
         for kind in [
             RelationKind::View,
             RelationKind::MaterializedView,
@@ -266,11 +278,7 @@ impl Definer<'_> {
         ] {
             for member in members.iter().filter(|m| m.kind == kind) {
                 // A sequence may have gone with its table.
-                if self.state().relation(member.oid).is_none() {
-                    continue;
-                }
-                self.lock(member.oid, TableLockMode::AccessExclusive)?;
-                let member = self.current(member.oid)?;
+                let Some(member) = self.state().relation(member.oid).cloned() else { continue };
                 match kind {
                     RelationKind::Table | RelationKind::MaterializedView => {
                         self.drop_table(&member)?;
@@ -281,15 +289,17 @@ impl Definer<'_> {
             }
         }
         for found in &types {
-            self.lock(found.oid, TableLockMode::AccessExclusive)?;
+            self.lock(found.oid, all)?;
         }
+        let state = self.state();
+        let types = types.iter().filter_map(|found| state.user_type(found.oid)).cloned().collect();
         self.drop_all(types, true)?;
-        // A function may have gone with a type.
+        for function in &functions {
+            self.lock(function.oid, all)?;
+        }
+        // One may have gone with a type.
         let mut functions = functions;
         functions.retain(|function| self.state().function(function.oid).is_some());
-        for function in &functions {
-            self.lock(function.oid, TableLockMode::AccessExclusive)?;
-        }
         self.drop_all_functions(&functions, true)?;
         let transaction = self.session.transaction.as_ref().ok_or_else(super::no_transaction)?;
         self.session.catalog.remove_schema(transaction, schema.oid)?;
@@ -329,9 +339,8 @@ impl Definer<'_> {
                 // The index above holds no constraint here.
                 return Err(self.needed_above(&own, above)?);
             }
-            let dependents = self.references_on(&own)?;
             let what = format!("constraint {name} on table {}", self.shown_name(table));
-            self.drop_dependents(&what, dependents, cascade)?;
+            self.drop_dependents(&what, &|definer| definer.references_on(&own), cascade)?;
             self.remove_index(index.oid)?;
             return Ok(true);
         }

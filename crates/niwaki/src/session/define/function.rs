@@ -165,19 +165,10 @@ impl Definer<'_> {
 
     /// Returns a function in SQL. The types that it names are locked.
     fn sql_function(&mut self, spec: &CreateFunction, schema: Oid) -> Result<FunctionDefinition> {
-        loop {
-            let version = self.session.catalog.version();
-            let new =
-                self.session.with_analysis(|context| analyze_function(spec, schema, context))?;
-            for oid in new.types() {
-                self.lock(oid, TableLockMode::AccessShare)?;
-            }
-            // Ends: each round waits for the end of a transaction that changed a definition, and
-            // the locks stay.
-            if self.session.catalog.version() == version {
-                return Ok(new);
-            }
-        }
+        let analyzed = |definer: &mut Self| {
+            definer.session.with_analysis(|context| analyze_function(spec, schema, context))
+        };
+        self.lock_found(TableLockMode::AccessShare, analyzed, FunctionDefinition::types)
     }
 
     /// Fails with 42P13 for a change that CREATE OR REPLACE cannot make, because existing calls
@@ -415,8 +406,7 @@ impl Definer<'_> {
             _ => String::new(),
         };
         let oids: Vec<Oid> = functions.iter().map(|function| function.oid).collect();
-        let dependents = self.callers_of(&oids)?;
-        self.drop_dependents(&what, dependents, cascade)?;
+        self.drop_dependents(&what, &|definer| definer.callers_of(&oids), cascade)?;
         for function in functions {
             self.refuse_called_in_texts(function, "DROP")?;
             self.remove_function(function.oid)?;

@@ -331,7 +331,28 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Returns the current version of a relation.
+    /// Looks for something, locks what `owners` names of it, and looks again until nothing was
+    /// changed meanwhile.
+    fn lock_found<T>(
+        &mut self,
+        mode: TableLockMode,
+        find: impl Fn(&mut Self) -> Result<T>,
+        owners: impl Fn(&T) -> Vec<Oid>,
+    ) -> Result<T> {
+        loop {
+            let version = self.session.catalog.version();
+            let found = find(self)?;
+            for oid in owners(&found) {
+                self.lock(oid, mode)?;
+            }
+            // Ends: each round waits for the end of who changed a definition; the locks stay.
+            if self.session.catalog.version() == version {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The relation as it is now.
     fn current(&mut self, oid: Oid) -> Result<Arc<Relation>> {
         self.state()
             .relation(oid)

@@ -253,15 +253,26 @@ impl Definer<'_> {
         types: Vec<Arc<TypeDefinition>>,
         cascade: bool,
     ) -> Result<()> {
+        let find = |definer: &mut Self| -> Result<Going> {
+            let (state, names) = (definer.state(), definer.session.types());
+            let mut going = Going::default();
+            for definition in &types {
+                going.take(&state, &names, definition, &types);
+            }
+            Ok(going)
+        };
+        let owners = |going: &Going| -> Vec<Oid> {
+            going.dependents.iter().map(|(dependent, _)| dependent.place().0).collect()
+        };
+        let going = match cascade {
+            true => self.lock_found(TableLockMode::AccessExclusive, find, owners)?,
+            false => find(self)?,
+        };
         let (state, names) = (self.state(), self.session.types());
         let what = match types.as_slice() {
             [one] => format!("type {}", shown(&names, one)),
             _ => String::new(),
         };
-        let mut going = Going::default();
-        for definition in &types {
-            going.take(&state, &names, definition, &types);
-        }
         let mut dependents = Vec::with_capacity(going.dependents.len());
         let (mut lines, mut told) = (Vec::with_capacity(going.dependents.len()), Vec::new());
         for (dependent, on) in &going.dependents {
@@ -290,7 +301,7 @@ impl Definer<'_> {
         let mut readers = self.readers_of_types(&going.types)?;
         readers.retain(|reader| !told.contains(&reader.object));
         if dependents.is_empty() {
-            self.drop_dependents(&what, readers, cascade)?;
+            self.drop_dependents(&what, &|it| it.readers_of_types(&going.types), cascade)?;
         } else if !cascade {
             for (line, reader) in self.lines(&readers)?.into_iter().zip(&readers) {
                 let (owner, part, _) = reader.object.age();
@@ -306,13 +317,11 @@ impl Definer<'_> {
         for (dependent, _) in &going.dependents {
             match dependent {
                 Dependent::Column { table, column, .. } => {
-                    self.lock(table.oid, TableLockMode::AccessExclusive)?;
                     let table = self.current(table.oid)?;
                     self.drop_column(&table, column, true, true)?;
                 }
-                Dependent::Domain(domain) => {
-                    self.lock(domain.oid, TableLockMode::AccessExclusive)?;
-                }
+                // With the types.
+                Dependent::Domain(_) => {}
                 Dependent::Attribute { .. } => {
                     return Err(SqlError::unsupported(
                         "CASCADE that takes an attribute from a composite type",
@@ -320,10 +329,9 @@ impl Definer<'_> {
                 }
             }
         }
-        // These are the readers that read none of the columns.
-        let readers = self.readers_of_types(&going.types)?;
-        self.drop_dependents(&what, readers, true)?;
-        // Dependent types go first, so that their texts do not keep the others.
+        // Those that read none of the columns.
+        self.drop_dependents(&what, &|it| it.readers_of_types(&going.types), true)?;
+        // Those that depend on others first: what their texts say is gone then.
         for definition in going.types.iter().rev() {
             self.refuse_named_in_texts(definition, "DROP")?;
             let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;

@@ -108,25 +108,18 @@ impl Definer<'_> {
         let NodeEnum::SelectStmt(select) = query else {
             return Err(SqlError::internal("a view that is no query"));
         };
-        loop {
-            let version = self.session.catalog.version();
-            let new = self
-                .session
-                .with_analysis(|context| analyze_view(select, source, materialized, context))?;
+        let analyzed = |definer: &mut Self| {
+            let session = &mut *definer.session;
+            session.with_analysis(|context| analyze_view(select, source, materialized, context))
+        };
+        self.lock_found(TableLockMode::AccessShare, analyzed, |new: &NewView| {
             let relations = new.relations.iter().filter(|r| !r.is_system()).map(|r| r.oid);
             let functions = new.definition.names.iter().filter_map(|name| match name.meaning {
                 Meaning::Function(oid) => Some(oid),
                 _ => None,
             });
-            for oid in relations.chain(new.definition.types.iter().copied()).chain(functions) {
-                self.lock(oid, TableLockMode::AccessShare)?;
-            }
-            // Ends: each round waits for the end of a transaction that changed a definition, and
-            // the locks stay.
-            if self.session.catalog.version() == version {
-                return Ok(new);
-            }
-        }
+            relations.chain(new.definition.types.iter().copied()).chain(functions).collect()
+        })
     }
 
     fn replace_view(
