@@ -159,3 +159,26 @@ fn a_schema_goes_without_what_was_dropped_meanwhile() {
     assert_eq!(found, "");
     assert_eq!(run(&mut b, "select nspname from pg_namespace where nspname = 's'"), "");
 }
+
+/// They failed, as another transaction had changed what the catalog says of the index.
+#[test]
+fn who_changes_a_table_waits_for_who_changes_an_index_of_it() {
+    for statement in [
+        "truncate t",
+        "reindex table t",
+        "alter table t alter column a type bigint",
+        "alter table t rename constraint t_pkey to other",
+        "alter table t set schema s",
+        "drop table t",
+    ] {
+        let (database, mut a, b) = sessions("create schema s; create table t (a int primary key)");
+        assert_eq!(run(&mut a, "begin; alter index t_pkey set (fillfactor = 50)"), "");
+        let (found, _) = blocked_until(&database, &mut a, "commit", b, statement);
+        assert_eq!(found, "", "{statement}");
+        let report = database.check().unwrap();
+        assert!(report.violations.is_empty(), "{statement}: {:#?}", report.violations);
+        let kept = "select reloptions is distinct from '{fillfactor=50}' from pg_class \
+                    where relkind = 'i' and relname in ('t_pkey', 'other')";
+        assert_ne!(run(&mut a, kept), "t", "{statement}");
+    }
+}

@@ -323,7 +323,7 @@ impl Definer<'_> {
             self.refuse_nulls(relation, &definition)?;
             self.update(definition)?;
         }
-        let mut own = self.current(entry.oid)?.definition.clone();
+        let mut own = self.definition_to_change(entry.oid)?;
         if let Some(name) = name.filter(|n| *n != own.name) {
             self.name_is_free(own.schema, name, false)?;
             self.notice(format!(

@@ -215,7 +215,7 @@ impl Definer<'_> {
             if entry.definition.expressions().next().is_none() {
                 continue;
             }
-            let mut own = self.current(entry.oid)?.definition.clone();
+            let mut own = self.definition_to_change(entry.oid)?;
             let Some(index) = &mut own.index else { continue };
             for key in &mut index.key {
                 let Some(stored) = &key.expression else { continue };

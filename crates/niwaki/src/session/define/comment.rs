@@ -92,11 +92,7 @@ impl Definer<'_> {
         let held =
             |i: &&niwaki_catalog::IndexEntry| i.name == name && i.definition.constraint.is_some();
         if let Some(index) = table.indexes.iter().find(held) {
-            let mut definition = self.current(index.oid)?.definition.clone();
-            if let Some(index) = &mut definition.index {
-                index.constraint_comment = text;
-            }
-            return self.update(definition);
+            return self.change_index(index.oid, |index| index.constraint_comment = text);
         }
         let message = format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);
         Err(SqlError::new("42704", message))

@@ -65,7 +65,7 @@ impl Session {
         let Some((table, index, _kept)) = made else { return Ok(()) };
         progress.concerns(table, index);
         self.build_in_steps(table, index, &progress, out)?;
-        self.step(out, |definer| definer.mark_index(index, |i| i.valid = true))
+        self.step(out, |definer| definer.change_index(index, |i| i.valid = true))
     }
 
     /// Fills a stored index while other sessions write to its table. Afterwards the index is
@@ -108,7 +108,7 @@ impl Session {
             let definition = definer.current(index)?.definition.clone();
             definer.session.renew_file_beside_writers(definition)?;
             definer.fill_index_beside_writers(index, progress)?;
-            definer.mark_index(index, |i| i.ready = true)
+            definer.change_index(index, |i| i.ready = true)
         })?;
         if !seeded_bug!("index_validated_without_waiting") {
             self.wait_for_holders(table, writers, progress, Phase::WaitingBeforeValidation)?;
@@ -141,7 +141,7 @@ impl Session {
             let found = definer.lock_owned(name, "index", modes, spec.if_exists, table_of)?;
             let Some(relation) = found else { return Ok(None) };
             let table = definer.may_drop_index(&relation, STEP)?;
-            definer.mark_index(relation.oid, |i| i.valid = false)?;
+            definer.change_index(relation.oid, |i| i.valid = false)?;
             Ok(Some((table, relation.oid, definer.keep_lock(table)?)))
         })?;
         match found {
@@ -175,13 +175,10 @@ impl Session {
         let all = TableLockMode::AccessExclusive;
         // Running readers need an up-to-date index until they end …
         self.wait_for_holders(table, all, progress, Phase::WaitingBeforeDead)?;
-        self.step(out, |definer| definer.mark_index(index, |i| i.ready = false))?;
-        // … and running writers need its file until they end.
+        self.step(out, |definer| definer.change_index(index, |i| i.ready = false))?;
+        // … and writers need its file until they end.
         self.wait_for_holders(table, all, progress, Phase::WaitingBeforeDrop)?;
-        self.step(out, |definer| {
-            definer.lock(index, TableLockMode::AccessExclusive)?;
-            definer.remove_with_files(index)
-        })
+        self.step(out, |definer| definer.remove_with_files(index))
     }
 
     /// Runs a REINDEX that needs transactions of its own. No transaction is open.
@@ -296,31 +293,11 @@ impl Session {
 }
 
 impl Definer<'_> {
-    /// Changes the stored definition of an index.
-    fn mark_index(&mut self, oid: Oid, change: impl FnOnce(&mut IndexDefinition)) -> Result<()> {
-        self.lock(oid, STEP)?;
-        self.mark_stored(oid, change)
-    }
-
-    pub(super) fn mark_stored(
-        &mut self,
-        oid: Oid,
-        change: impl FnOnce(&mut IndexDefinition),
-    ) -> Result<()> {
-        let mut definition = self.current(oid)?.definition.clone();
-        if let Some(index) = &mut definition.index {
-            change(index);
-        }
-        self.update(definition)
-    }
-
-    /// Exchanges the files of an index and its complete copy. The copy then has the old file, and
-    /// is not valid. It is still maintained as long as running transactions may read it.
+    /// The index gets the file of its copy, which is complete; the copy gets the old file, is kept up
+    /// as long as somebody may read it, and is not valid.
     fn exchange_files(&mut self, index: Oid, copy: Oid) -> Result<()> {
-        self.lock(index, STEP)?;
-        self.lock(copy, STEP)?;
-        let mut own = self.current(index)?.definition.clone();
-        let mut other = self.current(copy)?.definition.clone();
+        let mut own = self.definition_to_change(index)?;
+        let mut other = self.definition_to_change(copy)?;
         std::mem::swap(&mut own.file, &mut other.file);
         other.name = names::free_name(&self.state(), own.schema, &[], &own.name, None, "ccold");
         if let (Some(own), Some(other)) = (&mut own.index, &mut other.index) {
@@ -440,10 +417,12 @@ impl Definer<'_> {
     /// Gives an index a new file and fills it. A rollback restores the old file.
     fn reindex_one(&mut self, oid: Oid, verbose: bool) -> Result<()> {
         let before = self.index_pages(oid)?;
-        self.renew_file(oid)?;
+        let definition = self.definition_to_change(oid)?;
+        // A new, empty one. The old one goes when the transaction commits.
+        self.session.renew_file(definition)?;
         let progress = self.session.begin_progress("REINDEX");
         self.fill_index(oid, &progress)?;
-        self.mark_stored(oid, |index| (index.ready, index.valid) = (true, true))?;
+        self.change_index(oid, |index| (index.ready, index.valid) = (true, true))?;
         if verbose {
             let message = format!("index \"{}\" was reindexed", self.current(oid)?.name);
             let pages = [self.index_pages(oid)?, before];
@@ -452,13 +431,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Gives an index a new, empty file. The old file goes when the transaction commits.
-    fn renew_file(&mut self, oid: Oid) -> Result<()> {
-        let definition = self.current(oid)?.definition.clone();
-        self.session.renew_file(definition)
-    }
-
-    /// Returns the number of pages in an index's file.
+    /// Pages of an index's file.
     fn index_pages(&mut self, oid: Oid) -> Result<u32> {
         let (table, position) = self.index_of(oid)?;
         let stored = table.table.as_ref().ok_or_else(|| SqlError::internal("no table"))?;

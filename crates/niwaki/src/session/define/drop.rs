@@ -306,14 +306,11 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Removes a relation with its files. The relation or its table is locked. A sequence is locked
-    /// here, because other sessions may draw from it without a look at the table that owns it.
+    /// Removes a relation with its files. Its table is locked; others use a sequence, or change an
+    /// index, without a look at the table.
     pub(super) fn remove_with_files(&mut self, oid: Oid) -> Result<()> {
-        let Some(relation) = self.state().relation(oid).cloned() else { return Ok(()) };
-        if relation.kind == RelationKind::Sequence {
-            self.lock(oid, TableLockMode::AccessExclusive)?;
-        }
-        // A relation that was altered meanwhile may have other files.
+        self.lock(oid, TableLockMode::AccessExclusive)?;
+        // What was altered meanwhile may have other files.
         let Some(relation) = self.state().relation(oid).cloned() else { return Ok(()) };
         self.drop_file(&relation.definition)?;
         self.remove(oid)

@@ -132,7 +132,7 @@ impl Definer<'_> {
         definition.stats = RelationStats { columns, ..RelationStats::default() };
         self.session.renew_file(definition)?;
         for index in &view.indexes {
-            let mut definition = self.current(index.oid)?.definition.clone();
+            let mut definition = self.definition_to_change(index.oid)?;
             definition.stats = RelationStats::default();
             if let Some(index) = &mut definition.index {
                 (index.ready, index.valid) = (false, false);
@@ -145,7 +145,7 @@ impl Definer<'_> {
             self.is_populated(view.oid)?;
         }
         for index in &view.indexes {
-            self.mark_stored(index.oid, |index| (index.ready, index.valid) = (true, true))?;
+            self.change_index(index.oid, |index| (index.ready, index.valid) = (true, true))?;
             let progress = self.session.begin_progress("REFRESH MATERIALIZED VIEW");
             self.fill_index(index.oid, &progress)?;
         }

@@ -48,8 +48,8 @@ mod view;
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    CatalogState, Column, Oid, PG_CATALOG, Relation, RelationDefinition, RelationKind,
-    TypeDefinition,
+    CatalogState, Column, IndexDefinition, Oid, PG_CATALOG, Relation, RelationDefinition,
+    RelationKind, TypeDefinition,
 };
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{Name, Persistence, Utility};
@@ -358,6 +358,20 @@ impl Definer<'_> {
             .relation(oid)
             .cloned()
             .ok_or_else(|| SqlError::internal(format!("relation {oid} has gone")))
+    }
+
+    /// The definition of what belongs to a locked table, to be changed. Others change it under the
+    /// lock of an index, or a sequence, alone.
+    fn definition_to_change(&mut self, oid: Oid) -> Result<RelationDefinition> {
+        self.lock(oid, TableLockMode::ShareUpdateExclusive)?;
+        Ok(self.current(oid)?.definition.clone())
+    }
+
+    /// Changes what is stored of an index.
+    fn change_index(&mut self, oid: Oid, change: impl FnOnce(&mut IndexDefinition)) -> Result<()> {
+        let mut definition = self.definition_to_change(oid)?;
+        definition.index.as_mut().map(change);
+        self.update(definition)
     }
 
     /// Changes columns of a locked table.

@@ -249,7 +249,7 @@ impl Definer<'_> {
         self.release_foreign_keys(child.oid)?;
         self.release_triggers(child.oid)?;
         for entry in &child.indexes {
-            let mut own = self.current(entry.oid)?.definition.clone();
+            let mut own = self.definition_to_change(entry.oid)?;
             if let Some(index) = own.index.as_mut().filter(|index| index.part_of.is_some()) {
                 index.part_of = None;
                 self.update(own)?;

@@ -75,15 +75,8 @@ impl Definer<'_> {
         Ok(true)
     }
 
-    /// Changes the stored definition of an index.
-    fn change_index(&mut self, oid: Oid, change: impl FnOnce(&mut IndexDefinition)) -> Result<()> {
-        let mut definition = self.current(oid)?.definition.clone();
-        definition.index.as_mut().map(change);
-        self.update(definition)
-    }
-
-    /// Runs ALTER INDEX … ATTACH PARTITION: an index of a partition becomes a part of an index
-    /// above it. The index above may become valid then, and so may the indexes above that one.
+    /// ALTER INDEX … ATTACH PARTITION: an index of a partition becomes a part of one above it, which may be valid then, and
+    /// so those above that one.
     pub(super) fn attach_index(&mut self, name: &Name, part: &Name) -> Result<()> {
         let mode = TableLockMode::ShareUpdateExclusive;
         let gone = || SqlError::internal("an index has gone");

@@ -83,7 +83,7 @@ impl Definer<'_> {
                 }
                 if let Some(index) = index {
                     self.name_is_free(relation.schema, &spec.to, false)?;
-                    let mut definition = self.current(index.oid)?.definition.clone();
+                    let mut definition = self.definition_to_change(index.oid)?;
                     definition.name.clone_from(&spec.to);
                     self.update(definition)?;
                 } else if let Some(key) =
@@ -145,7 +145,7 @@ impl Definer<'_> {
         let renamed = Arc::new(Relation::unopened(definition.clone()));
         self.update(definition)?;
         for entry in &relation.indexes {
-            let mut own = self.current(entry.oid)?.definition.clone();
+            let mut own = self.definition_to_change(entry.oid)?;
             let Some(index) = &mut own.index else { continue };
             let keys = index.key.iter_mut().filter_map(|k| k.expression.as_mut());
             let mut changed = false;

@@ -80,7 +80,7 @@ impl Definer<'_> {
         new.stats = RelationStats::default();
         self.session.renew_file(new)?;
         for index in &old.indexes {
-            let definition = self.current(index.oid)?.definition.clone();
+            let definition = self.definition_to_change(index.oid)?;
             self.session.renew_file(definition)?;
         }
         let now = self.current(old.oid)?;

@@ -116,7 +116,7 @@ impl Definer<'_> {
             }
         }
         for each in &moved {
-            let mut definition = self.current(each.oid)?.definition.clone();
+            let mut definition = self.definition_to_change(each.oid)?;
             definition.schema = target;
             self.update(definition)?;
         }

@@ -66,7 +66,7 @@ impl Definer<'_> {
                 }
             }
             for oid in files {
-                let mut definition = self.current(oid)?.definition.clone();
+                let mut definition = self.definition_to_change(oid)?;
                 definition.stats = RelationStats::default();
                 self.session.renew_file(definition)?;
             }
