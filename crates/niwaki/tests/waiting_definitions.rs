@@ -71,6 +71,19 @@ fn a_partition_is_dropped_under_the_lock_of_the_table_above() {
     assert!(run(&mut b, "select * from p").starts_with("error 42P01"));
 }
 
+/// It failed with XX000, or replaced the view under the name that it had by then.
+#[test]
+fn the_view_that_has_the_name_after_the_wait_is_replaced() {
+    for change in ["begin; drop view v", "begin; alter view v rename to other"] {
+        let (database, mut a, b) = sessions("create view v as select 1 as a");
+        assert_eq!(run(&mut a, change), "");
+        let replace = "create or replace view v as select 2 as a";
+        let (found, mut b) = blocked_until(&database, &mut a, "commit", b, replace);
+        assert_eq!(found, "", "{change}");
+        assert_eq!(run(&mut b, "select a from v"), "2", "{change}");
+    }
+}
+
 /// LOCK TABLE locked what the view had read before.
 #[test]
 fn what_a_view_reads_is_locked_as_it_is_after_the_wait() {

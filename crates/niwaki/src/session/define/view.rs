@@ -79,10 +79,17 @@ impl Definer<'_> {
         let schema = self.creation_schema(&spec.name, persistence)?;
         let name = &spec.name.name;
         refuse_repeated(&columns)?;
-        if spec.replace
-            && let Some(old) = self.state().lookup(schema, name).cloned()
-        {
-            return self.replace_view(old.oid, columns, view_options, new);
+        if spec.replace {
+            let find = |definer: &mut Self| -> Result<Option<Oid>> {
+                Ok(definer.state().lookup(schema, name).map(|old| old.oid))
+            };
+            let old =
+                self.lock_found(TableLockMode::AccessExclusive, find, |old: &Option<Oid>| {
+                    old.iter().copied().collect()
+                })?;
+            if let Some(old) = old {
+                return self.replace_view(old, columns, view_options, new);
+            }
         }
         if !self.name_is_free(schema, name, false)? {
             return Ok(());
@@ -122,6 +129,7 @@ impl Definer<'_> {
         })
     }
 
+    /// CREATE OR REPLACE VIEW of what is there, and locked.
     fn replace_view(
         &mut self,
         oid: Oid,
@@ -129,7 +137,6 @@ impl Definer<'_> {
         view_options: RelationOptions,
         new: NewView,
     ) -> Result<()> {
-        self.lock(oid, TableLockMode::AccessExclusive)?;
         let old = self.current(oid)?;
         if old.kind != RelationKind::View || old.query.is_none() {
             return Err(SqlError::new("42809", format!("\"{}\" is not a view", old.name)));
