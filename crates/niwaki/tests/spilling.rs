@@ -214,7 +214,23 @@ fn joins_keep_rows_in_files_too() {
     }
 }
 
-/// A list of values once had to stay in memory, and failed with 53200 beyond 64 MiB.
+/// The greatest arrays of a thousand groups counted as nothing, and stayed in memory, whatever
+/// `work_mem` is.
+#[test]
+fn values_of_aggregates_count() {
+    let (vfs, database) = opened();
+    let mut s = database.session();
+    let query = "select count(*), sum(length(m[1])) from (\
+                 select max(array[repeat('x', 20000) || g]) as m \
+                 from generate_series(1001, 3000) g group by g % 1000) d";
+    run(&mut s, "set work_mem = '4MB'");
+    assert_eq!(run(&mut s, query), "1000|20004000");
+    let shown = run(&mut s, &format!("explain (analyze, timing off) {query}"));
+    assert!(shown.contains("Disk Usage"), "{shown}");
+    assert_eq!(files(&vfs), [""; 0]);
+}
+
+/// A list of values that once had to stay in memory, and failed with 53200 beyond 64 MiB.
 #[test]
 fn values_that_are_looked_up_go_to_a_file() {
     let (vfs, database) = opened();

@@ -64,6 +64,8 @@ pub(crate) enum Accumulator {
     },
     Extreme {
         best: Datum,
+        /// The most that it has taken so far besides its own size.
+        bytes: usize,
         greatest: bool,
         ty: TypeOid,
     },
@@ -117,7 +119,8 @@ impl Accumulator {
             K::SpreadFloat(spread) => Self::SpreadFloat { spread, squares: Squares::default() },
             K::Regression(regression) => Self::Regression { regression, pairs: Pairs::default() },
             K::Min | K::Max => {
-                Self::Extreme { best: Datum::Null, greatest: kind == K::Max, ty: argument }
+                let greatest = kind == K::Max;
+                Self::Extreme { best: Datum::Null, bytes: 0, greatest, ty: argument }
             }
             K::BoolAnd | K::BoolOr => Self::Bool { value: None, and: kind == K::BoolAnd },
             K::BitAnd | K::BitOr | K::BitXor => Self::Bits { value: None, kind },
@@ -145,16 +148,30 @@ impl Accumulator {
         matches!(self, Self::Strings(_) | Self::Bytes(_) | Self::Array { .. } | Self::Json(..))
     }
 
-    /// Returns the approximate bytes that the state holds beyond its own size.
+    /// Bytes it holds beyond its own size, roughly. They never become less, but for
+    /// [`Accumulator::OrderedSet`].
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Strings(Some(text)) => text.len(),
-            Self::Bytes(Some(bytes)) => bytes.len(),
+            Self::Strings(text) => text.as_ref().map_or(0, String::len),
+            Self::Bytes(bytes) => bytes.as_ref().map_or(0, Vec::len),
             Self::Array { values, bytes, .. } => values.len() * size_of::<Datum>() + bytes,
-            Self::Extreme { best: Datum::Text(text), .. } => text.len(),
-            Self::Extreme { best: Datum::Bytea(bytes), .. } => bytes.len(),
-            Self::Json(state, _) => state.bytes(),
-            _ => 0,
+            Self::Extreme { bytes, .. } => *bytes,
+            Self::Json(state, types) => state.bytes() + size_of_val(types.as_slice()),
+            Self::OrderedSet(rows) => size_of::<OrderedRows>() + rows.bytes(),
+            // They hold numbers in place. The digits of a numeric beyond 38 do not count, as in
+            // `value_bytes`.
+            Self::Count(_)
+            | Self::SumInt(_)
+            | Self::SumInt8 { .. }
+            | Self::SumNumeric { .. }
+            | Self::SumFloat { .. }
+            | Self::SumInterval { .. }
+            | Self::SpreadNumeric { .. }
+            | Self::SpreadInt { .. }
+            | Self::SpreadFloat { .. }
+            | Self::Regression { .. }
+            | Self::Bool { .. }
+            | Self::Bits { .. } => 0,
         }
     }
 
@@ -311,9 +328,10 @@ impl Accumulator {
                     None => first.clone(),
                 });
             }
-            Self::Extreme { best, greatest, ty } => {
+            Self::Extreme { best, bytes, greatest, ty } => {
                 refuse_other_elements(*ty, best, first)?;
                 if best.is_null() || is_better(*ty, first, best, *greatest) {
+                    *bytes = value_bytes(first).max(*bytes);
                     *best = first.clone();
                 }
             }
@@ -399,10 +417,14 @@ impl Accumulator {
                     None => other,
                 });
             }
-            (Self::Extreme { best, greatest, ty }, Self::Extreme { best: other, .. }) => {
+            (
+                Self::Extreme { best, bytes, greatest, ty },
+                Self::Extreme { best: other, bytes: most, .. },
+            ) => {
                 refuse_other_elements(*ty, best, &other)?;
                 let better = best.is_null() || is_better(*ty, &other, best, *greatest);
                 if !other.is_null() && better {
+                    *bytes = most.max(*bytes);
                     *best = other;
                 }
             }

@@ -12,9 +12,11 @@
 
 use std::sync::Arc;
 
+use niwaki_types::growing::{charge_parts, elements_bytes};
 use niwaki_types::{Array, Datum, TypeOid, compare, write_float8};
 
 use crate::error::{Result, SqlError};
+use crate::exec::value_bytes;
 
 /// The computation of an ordered-set aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +76,8 @@ impl OrderedRows {
         match kind {
             OrderedSet::PercentileDisc | OrderedSet::PercentileCont => {
                 let continuous = kind == OrderedSet::PercentileCont;
-                Self::Percentiles(Percentiles { continuous, ty, taken: 0, asked: Asked::Nothing })
+                let asked = Asked::Nothing;
+                Self::Percentiles(Percentiles { continuous, ty, taken: 0, asked, bytes: 0 })
             }
             OrderedSet::Mode => Self::Mode(Mode {
                 ty,
@@ -125,6 +128,15 @@ impl OrderedRows {
         }
     }
 
+    /// Bytes it holds beyond its own size, roughly. They may become less.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Percentiles(percentiles) => percentiles.bytes,
+            Self::Mode(mode) => value_bytes(&mode.last).saturating_add(value_bytes(&mode.best)),
+            Self::Place(place) => place.own.len() + place.last.as_ref().map_or(0, Vec::len),
+        }
+    }
+
     pub(super) fn finish(self) -> Result<Datum> {
         match self {
             Self::Percentiles(percentiles) => percentiles.finish(),
@@ -142,6 +154,8 @@ pub(crate) struct Percentiles {
     ty: TypeOid,
     taken: u64,
     asked: Asked,
+    /// What the fractions and the values kept for them take.
+    bytes: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -216,7 +230,9 @@ impl Percentiles {
                     Datum::Float8(one) => Fraction::of(*one, rows, self.continuous).map(Some),
                     _ => Ok(None),
                 };
-                let all = array.iter().map(of).collect::<Result<_>>()?;
+                charge_parts(array.len(), size_of::<Option<Fraction>>())?;
+                let all = array.iter().map(of).collect::<Result<Vec<_>>>()?;
+                self.bytes = size_of_val(all.as_slice()).saturating_add(elements_bytes(array));
                 Asked::Many(Arc::clone(array), all)
             }
             _ => Asked::Nothing,
@@ -227,10 +243,12 @@ impl Percentiles {
     fn take(&mut self, value: &Datum) {
         let row = self.taken;
         self.taken += 1;
-        let note = |fraction: &mut Fraction| {
+        let mut is_kept = false;
+        let mut note = |fraction: &mut Fraction| {
             for (asked, kept) in fraction.rows.iter().zip(&mut fraction.values) {
                 if *asked == row {
                     *kept = value.clone();
+                    is_kept = true;
                 }
             }
         };
@@ -238,6 +256,10 @@ impl Percentiles {
             Asked::Nothing => {}
             Asked::One(fraction) => note(fraction),
             Asked::Many(_, fractions) => fractions.iter_mut().flatten().for_each(note),
+        }
+        // All fractions share the value of a row.
+        if is_kept {
+            self.bytes = self.bytes.saturating_add(value_bytes(value));
         }
     }
 
@@ -324,5 +346,41 @@ impl Place {
             }
             _ => count(self.before + 1),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregates::{Accumulator, AggregateKind};
+
+    /// A text that is much larger than what holds it.
+    fn text(letter: &str) -> Datum {
+        Datum::Text(letter.repeat(10_000).into())
+    }
+
+    #[test]
+    fn states_count_what_they_keep() {
+        let empty = Accumulator::new(AggregateKind::OrderedSet(OrderedSet::Mode), &[TypeOid::TEXT]);
+        assert!(empty.bytes() >= size_of::<OrderedRows>());
+
+        let mut percentiles = OrderedRows::new(OrderedSet::PercentileDisc, TypeOid::TEXT);
+        let fractions = [0.0, 0.1, 1.0, 1.0].map(Datum::Float8).to_vec();
+        percentiles.begin(3, &[Datum::array(TypeOid::FLOAT8, fractions)], &[]).unwrap();
+        let before = percentiles.bytes();
+        assert!(before >= 4 * size_of::<Fraction>());
+        ["a", "b", "c"].into_iter().for_each(|letter| percentiles.take(&[text(letter)], &[]));
+        // The first row and the last; fractions share them.
+        let kept = percentiles.bytes() - before;
+        assert!((20_000..30_000).contains(&kept), "{kept}");
+
+        let mut mode = OrderedRows::new(OrderedSet::Mode, TypeOid::TEXT);
+        ["a", "a", "b"].into_iter().for_each(|letter| mode.take(&[text(letter)], &[]));
+        assert!((20_000..30_000).contains(&mode.bytes()), "{}", mode.bytes());
+
+        let mut rank = OrderedRows::new(OrderedSet::Rank, TypeOid::TEXT);
+        rank.begin(1, &[], &[9; 1_000]).unwrap();
+        rank.take(&[], &[1; 1_000]);
+        assert_eq!(rank.bytes(), 2_000);
     }
 }

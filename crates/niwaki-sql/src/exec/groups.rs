@@ -178,7 +178,7 @@ impl Groups {
     fn grow(&mut self, calls: &[AggregateCall]) {
         let count = self.keys.len();
         for (call, states) in calls.iter().zip(&mut self.states) {
-            states.grow(call, count);
+            self.grown += states.grow(call, count);
         }
     }
 
@@ -215,9 +215,8 @@ impl Groups {
         }
         self.grow(calls);
         for ((call, own), others) in calls.iter().zip(&mut self.states).zip(other.states) {
-            own.add_states(call.kind, others, &places)?;
+            self.grown += own.add_states(call.kind, others, &places)?;
         }
-        self.grown += other.grown;
         Ok(())
     }
 

@@ -121,7 +121,9 @@ impl OrderedInput {
         let group = group.to_be_bytes();
         let mut begun = false;
         let mut values = Vec::new();
-        let mut charged = 0;
+        // What the state held at first, and at most.
+        let first = state.bytes();
+        let mut most = first;
         self.key.clear();
         while let Some(record) = sorted.current() {
             if record.key.get(..GROUP_BYTES) != Some(&group[..]) {
@@ -145,15 +147,13 @@ impl OrderedInput {
                         begun = true;
                     }
                     set.take(ordered, &record.key[GROUP_BYTES..]);
-                    sorted.next()?;
-                    continue;
+                } else {
+                    state.add(&values, rt.exec)?;
                 }
-                let before = state.bytes();
-                state.add(&values, rt.exec)?;
-                let grown = state.bytes().saturating_sub(before);
-                if grown > 0 {
-                    charged += grown;
-                    rt.charge(grown)?;
+                let held = state.bytes();
+                if held > most {
+                    rt.charge(held - most)?;
+                    most = held;
                 }
             }
             sorted.next()?;
@@ -168,7 +168,7 @@ impl OrderedInput {
             }
         }
         // The state is finished now.
-        rt.state.memory = rt.state.memory.saturating_sub(charged);
+        rt.state.memory = rt.state.memory.saturating_sub(most - first);
         Ok(())
     }
 }

@@ -152,16 +152,21 @@ impl States {
         }
     }
 
-    pub(super) fn grow(&mut self, call: &AggregateCall, groups: usize) {
+    /// Gives each of so many groups a state; returns what the new states hold.
+    pub(super) fn grow(&mut self, call: &AggregateCall, groups: usize) -> Growth {
+        let mut grown = Growth::default();
         match self {
             Self::Counts(counts) => counts.resize(groups, 0),
             Self::Integers(sums) | Self::Decimals(sums, _) => sums.grow(groups),
             Self::Floats(sums) => sums.grow(groups),
             Self::Others(states) => {
                 let types: Vec<_> = call.arguments.iter().map(|argument| argument.ty).collect();
+                let known = states.len();
                 states.resize_with(groups, || Accumulator::new(call.kind, &types));
+                grown.bytes = states.iter().skip(known).map(Accumulator::bytes).sum();
             }
         }
+        grown
     }
 
     /// Takes the rows of a batch, or gives the rows to `input` if the call has one. Returns the
@@ -294,40 +299,45 @@ impl States {
         }
     }
 
-    /// Adds the states of another thread, each to the state of the group at its place.
+    /// Adds the states of another thread, each to that of the group at its place; returns what these
+    /// grew by. States that the statement is charged for cannot be put together.
     pub(super) fn add_states(
         &mut self,
         kind: AggregateKind,
         mut others: Self,
         places: &[u32],
-    ) -> Result<()> {
+    ) -> Result<Growth> {
         match (&mut *self, &others) {
             (Self::Counts(own), Self::Counts(others)) => {
                 for (place, count) in places.iter().zip(others) {
                     own[*place as usize] += count;
                 }
-                return Ok(());
+                return Ok(Growth::default());
             }
             (Self::Integers(own), Self::Integers(others)) => {
                 own.add_sums(others, places, |own, other| own + other);
-                return Ok(());
+                return Ok(Growth::default());
             }
             (Self::Decimals(own, scale), Self::Decimals(others, of_others))
                 if scale.is_none() || of_others.is_none() || scale == of_others =>
             {
                 *scale = scale.or(*of_others);
                 own.add_sums(others, places, |own, other| own + other);
-                return Ok(());
+                return Ok(Growth::default());
             }
             _ => {}
         }
         self.loosen(kind);
         others.loosen(kind);
-        let (Self::Others(own), Self::Others(others)) = (self, others) else { return Ok(()) };
+        let mut grown = Growth::default();
+        let (Self::Others(own), Self::Others(others)) = (self, others) else { return Ok(grown) };
         for (place, other) in places.iter().zip(others) {
-            own[*place as usize].add_state(other)?;
+            let state = &mut own[*place as usize];
+            let before = state.bytes();
+            state.add_state(other)?;
+            grown.bytes += state.bytes().saturating_sub(before);
         }
-        Ok(())
+        Ok(grown)
     }
 
     /// Returns the number of groups with a state.

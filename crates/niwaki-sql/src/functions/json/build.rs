@@ -243,7 +243,8 @@ impl JsonAggregate {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Text { text, .. } => text.len(),
-            Self::Items { bytes, .. } | Self::Pairs { bytes, .. } => *bytes,
+            Self::Items { items, bytes } => bytes + size_of_val(items.as_deref().unwrap_or(&[])),
+            Self::Pairs { pairs, bytes } => bytes + size_of_val(pairs.as_deref().unwrap_or(&[])),
         }
     }
 
