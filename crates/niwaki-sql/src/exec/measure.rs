@@ -17,9 +17,12 @@ pub(crate) struct Measure {
     pub(crate) loops: u64,
     /// Rows that the step returned, in all its runs.
     pub(crate) rows: u64,
-    /// Microseconds up to the step's first row, in all its runs. The steps below it are included.
+    /// Microseconds up to the first row of each run, in all its runs; those of the steps below it
+    /// included.
     pub(crate) first_us: i64,
-    /// Microseconds of all runs of the step.
+    /// Whether its last run has given a row.
+    gave_row: bool,
+    /// Microseconds in all.
     pub(crate) total_us: i64,
     /// The extra work of a scan, such as heap fetches.
     pub(crate) effort: ScanEffort,
@@ -30,7 +33,21 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    /// Adds the measurements of another thread.
+    /// Counts rows that the step gave at once. `first`: it has just begun.
+    fn add_rows(&mut self, first: bool, rows: usize, took_us: i64) {
+        if first {
+            self.loops += 1;
+            self.gave_row = false;
+        }
+        if !self.gave_row {
+            self.first_us += took_us;
+        }
+        self.gave_row |= rows > 0;
+        self.rows += rows as u64;
+        self.total_us += took_us;
+    }
+
+    /// Adds what another thread did.
     fn add(&mut self, other: &Self) {
         self.loops += other.loops;
         self.rows += other.rows;
@@ -133,13 +150,7 @@ impl Measures {
 
     /// Counts rows that a step returned at once. `first`: the step has just begun a run.
     pub(super) fn add_rows(&mut self, node: &PlanNode, first: bool, rows: usize, took_us: i64) {
-        let measure = self.steps.entry(address(node)).or_default();
-        measure.loops += u64::from(first);
-        if measure.rows == 0 {
-            measure.first_us += took_us;
-        }
-        measure.rows += rows as u64;
-        measure.total_us += took_us;
+        self.steps.entry(address(node)).or_default().add_rows(first, rows, took_us);
     }
 
     /// Adds the measurements of another thread.
@@ -182,12 +193,11 @@ pub(super) struct Measured {
     step: Running,
     node: usize,
     begun: bool,
-    gave_row: bool,
 }
 
 impl Measured {
     pub(super) fn new(node: &PlanNode, step: Running) -> Self {
-        Self { step, node: address(node), begun: false, gave_row: false }
+        Self { step, node: address(node), begun: false }
     }
 }
 
@@ -201,15 +211,29 @@ impl Step for Measured {
         let took = now(rt) - before;
         if let Some(measures) = &mut rt.state.measures {
             let measure = measures.steps.entry(self.node).or_default();
-            measure.loops += u64::from(!self.begun);
-            measure.rows += u64::from(gave);
-            measure.total_us += took;
-            if !self.gave_row {
-                measure.first_us += took;
-            }
+            measure.add_rows(!self.begun, usize::from(gave), took);
         }
         self.begun = true;
-        self.gave_row |= gave;
         Ok(gave)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Batches once counted the first run only, though the time is shown per run.
+    #[test]
+    fn each_run_takes_time_up_to_its_first_row() {
+        let mut measure = Measure::default();
+        for (first, rows, took_us) in [(true, 0, 1), (false, 5, 10), (false, 5, 100)] {
+            measure.add_rows(first, rows, took_us);
+        }
+        assert_eq!((measure.loops, measure.rows, measure.first_us), (1, 10, 11));
+        for (first, rows, took_us) in [(true, 3, 20), (false, 0, 200)] {
+            measure.add_rows(first, rows, took_us);
+        }
+        assert_eq!((measure.loops, measure.rows), (2, 13));
+        assert_eq!((measure.first_us, measure.total_us), (31, 331));
     }
 }
