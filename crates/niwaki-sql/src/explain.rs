@@ -35,6 +35,10 @@ struct Shown {
     label: Option<String>,
     title: String,
     node_type: &'static str,
+    /// Whether several threads divide its rows among them.
+    parallel: bool,
+    /// Of an aggregate: whether it is computed whole, in parts, or from them.
+    partial_mode: &'static str,
     relation: Option<String>,
     /// The name of a scan's rows in the query.
     alias: Option<String>,
@@ -89,6 +93,8 @@ impl Shown {
             label: None,
             title: node_type.to_owned(),
             node_type,
+            parallel: false,
+            partial_mode: "Simple",
             relation: None,
             alias: None,
             index: None,
@@ -619,6 +625,7 @@ fn gathered(mut part: Shown, workers: usize, launched: Option<usize>) -> Shown {
     fn mark(shown: &mut Shown) {
         if matches!(shown.node_type, "Seq Scan" | "Append") {
             shown.title = format!("Parallel {}", shown.title);
+            shown.parallel = true;
         }
         if shown.node_type == "Append" {
             shown.children.iter_mut().for_each(mark);

@@ -188,6 +188,23 @@ fn plans_show_the_threads() {
                                 Workers Planned: 1
                                 ->  Parallel Seq Scan on u"
     );
+    let json = run(&mut session, &format!("explain (costs off, format json) {query}"));
+    let shown = |line: &&str| {
+        let labels = ["\"Node Type\"", "\"Strategy\"", "\"Partial Mode\"", "\"Parallel Aware\""];
+        labels.iter().any(|label| line.starts_with(label))
+    };
+    let steps: String = json.lines().map(str::trim).filter(shown).collect();
+    assert_eq!(
+        steps.replace('"', ""),
+        "Node Type: Aggregate,Strategy: Hashed,Partial Mode: Finalize,Parallel Aware: false,\
+         Node Type: Gather,Parallel Aware: false,\
+         Node Type: Aggregate,Strategy: Hashed,Partial Mode: Partial,Parallel Aware: false,\
+         Node Type: Hash Join,Parallel Aware: false,\
+         Node Type: Seq Scan,Parallel Aware: true,\
+         Node Type: Hash,Parallel Aware: false,\
+         Node Type: Gather,Parallel Aware: false,\
+         Node Type: Seq Scan,Parallel Aware: true,"
+    );
     let analyzed = run(
         &mut session,
         &format!("explain (analyze, costs off, timing off, summary off) {query}"),

@@ -30,9 +30,11 @@ pub(super) fn describe(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
 fn added_up(mut part: Shown, workers: usize, launched: Option<usize>) -> Shown {
     let node_type = part.node_type;
     let mut whole = Shown::new(node_type, part.rows, part.cost, Vec::new());
+    whole.partial_mode = "Finalize";
     whole.title = format!("Finalize {node_type}");
     whole.details = part.details.clone();
     whole.numbers = part.numbers.clone();
+    part.partial_mode = "Partial";
     part.title = format!("Partial {node_type}");
     whole.children.push(super::gathered(part, workers, launched));
     whole
@@ -87,8 +89,18 @@ fn describe_alone(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
     shown
 }
 
-/// Decides whether JSON shows a detail by itself. The keys of grouping sets are shown together
-/// instead.
+/// How an aggregate that text shows by this name finds its groups; `None` for another step.
+pub(super) fn strategy(node_type: &str) -> Option<&'static str> {
+    match node_type {
+        "Aggregate" => Some("Plain"),
+        "GroupAggregate" => Some("Sorted"),
+        "HashAggregate" => Some("Hashed"),
+        "MixedAggregate" => Some("Mixed"),
+        _ => None,
+    }
+}
+
+/// Whether JSON has a detail as it stands: the keys of sets are shown there together.
 pub(super) fn in_json(shown: &Shown, label: &str) -> bool {
     let in_sets = shown.numbers.iter().any(|(number, _)| *number == GROUPING_SETS);
     !(in_sets && matches!(label, GROUP_KEY | HASH_KEY))

@@ -48,15 +48,22 @@ pub(super) fn write(
     out: &mut String,
 ) {
     let pad = " ".repeat(indent + 2);
-    let mut fields = vec![format!("\"Node Type\": {}", json_string(shown.node_type))];
+    let strategy = aggregate::strategy(shown.node_type);
+    let node_type = strategy.map_or(shown.node_type, |_| "Aggregate");
+    let mut fields = vec![format!("\"Node Type\": {}", json_string(node_type))];
+    if let Some(strategy) = strategy {
+        fields.push(format!("\"Strategy\": \"{strategy}\""));
+        fields.push(format!("\"Partial Mode\": \"{}\"", shown.partial_mode));
+    }
     if let Some(relationship) = relationship {
         fields.push(format!("\"Parent Relationship\": {}", json_string(relationship)));
     }
     if let Some(label) = &shown.label {
         fields.push(format!("\"Subplan Name\": {}", json_string(label)));
     }
-    // Niwaki shows no step as parallel-aware, and none waits for several others at once.
-    fields.extend(["\"Parallel Aware\": false", "\"Async Capable\": false"].map(str::to_owned));
+    fields.push(format!("\"Parallel Aware\": {}", shown.parallel));
+    // No step waits for several others at once.
+    fields.push("\"Async Capable\": false".to_owned());
     if let Some(kind) = shown.join {
         fields.push(format!("\"Join Type\": \"{kind:?}\""));
     }
