@@ -319,10 +319,6 @@ fn what_is_not_there_is_refused_by_name() {
             "function tsvector_update_trigger of a trigger",
         ),
         (
-            "create trigger r before insert on t for each row when (pg_trigger_depth() = 0) execute function f()",
-            "pg_trigger_depth() in a trigger's WHEN condition",
-        ),
-        (
             "alter table t disable trigger all",
             "ENABLE or DISABLE TRIGGER ALL of a table with foreign keys",
         ),
@@ -334,4 +330,49 @@ fn what_is_not_there_is_refused_by_name() {
     }
     let called = run(&mut session, "select f()");
     assert!(called.starts_with("error 0A000: "), "{called}");
+}
+
+/// What a foreign key does counts as one trigger, and what follows from that is no deeper.
+#[test]
+fn depth_of_triggers() {
+    let (_database, mut session) = session(&[
+        "create table parent (id int primary key)",
+        "create table child (id int primary key, p int unique references parent on update cascade, \
+         log text)",
+        "create table grandchild (id int primary key, p int references child (p) on update cascade, \
+         log text)",
+        "create table audit (n int generated always as identity, what text)",
+        "create function seen() returns trigger language plpgsql as $$ begin \
+         new.log := concat(new.log, ' ', tg_name, pg_trigger_depth()); return new; end $$",
+        "create trigger top before update on child for each row when (pg_trigger_depth() = 0) \
+         execute function seen()",
+        "create trigger below before update on child for each row when (pg_trigger_depth() = 1) \
+         execute function seen()",
+        "create trigger below before update on grandchild for each row \
+         when (pg_trigger_depth() = 1) execute function seen()",
+        "create function note(told text) returns int language sql as \
+         $$ insert into audit (what) values (told || pg_trigger_depth()) returning n $$",
+        "create function noted() returns trigger language plpgsql as \
+         $$ begin new.id := note('after '); return new; end $$",
+        "create trigger noted after update on child for each row when (pg_trigger_depth() = 1) \
+         execute function noted()",
+        "insert into parent values (1)",
+        "insert into child values (1, 1)",
+        "insert into grandchild values (1, 1)",
+        "update child set id = 1",
+        "update parent set id = 2",
+    ]);
+    assert_eq!(run(&mut session, "select log from child"), " top1 below2");
+    assert_eq!(run(&mut session, "select log from grandchild"), " below2");
+    assert_eq!(run(&mut session, "select what from audit"), "after 1");
+    assert_eq!(run(&mut session, "select pg_trigger_depth()"), "0");
+    for statement in [
+        "create table narrow (p int references parent on update cascade, \
+         check (pg_trigger_depth() = 0 or p is null))",
+        "insert into narrow values (2)",
+    ] {
+        assert_eq!(run(&mut session, statement), "", "{statement}");
+    }
+    let refused = run(&mut session, "update parent set id = 3");
+    assert!(refused.starts_with("error 23514"), "{refused}");
 }

@@ -403,16 +403,6 @@ pub fn check_trigger(
             _ => {}
         }
     }
-    let mut asks_depth = false;
-    each_node(text, |node| {
-        if let NodeEnum::FuncCall(call) = node {
-            asks_depth |= names_of(&call.funcname).last() == Some(&"pg_trigger_depth");
-        }
-    })?;
-    if asks_depth {
-        // The internal changes of foreign keys would have to count.
-        return Err(SqlError::unsupported("pg_trigger_depth() in a trigger's WHEN condition"));
-    }
     Form::when(relation).define(text, context).map(Some)
 }
 

@@ -19,6 +19,8 @@ use crate::types::format_oid;
 pub struct Calls {
     /// The number of surrounding calls.
     depth: u32,
+    /// Calls of triggers' functions, and what foreign keys do, which are triggers in PostgreSQL.
+    triggers: u32,
 }
 
 /// The most calls inside one another, even if each takes little stack.
@@ -33,7 +35,18 @@ impl Calls {
         if self.depth >= DEPTH_MAX {
             return Err(SqlError::from(TooDeep).with_hint(HINT));
         }
-        Ok(Self { depth: self.depth + 1 })
+        Ok(Self { depth: self.depth + 1, ..self })
+    }
+
+    /// Those around what a trigger runs.
+    #[must_use]
+    pub fn inside_trigger(self) -> Self {
+        Self { triggers: self.triggers.saturating_add(1), ..self }
+    }
+
+    /// `pg_trigger_depth()`
+    pub(crate) fn trigger_depth(self) -> i32 {
+        i32::try_from(self.triggers).unwrap_or(i32::MAX)
     }
 }
 

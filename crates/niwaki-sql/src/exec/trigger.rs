@@ -203,7 +203,13 @@ fn count(call: &TriggerCall, took_us: i64, rt: &mut Runtime<'_, '_>) {
 /// Calls the action of a trigger, and returns the action's row, if it returns one.
 fn run(call: &TriggerCall, rows: Rows, rt: &mut Runtime<'_, '_>) -> Result<Option<Vec<Datum>>> {
     match &call.action {
-        TriggerAction::Body(body) => body.run(rows, rt),
+        TriggerAction::Body(body) => {
+            let around = rt.exec.calls;
+            rt.exec.calls = around.inside_trigger();
+            let returned = body.run(rows, rt);
+            rt.exec.calls = around;
+            returned
+        }
         TriggerAction::SuppressRedundant => suppress_redundant(call, rows),
     }
 }

@@ -1,8 +1,9 @@
-//! Functions on their own arguments, such as counts of NULLs, and functions with a constant answer.
+//! Functions that tell of their arguments, or of the calls around them.
 
 use niwaki_types::Datum;
 
 use super::{Function, functions};
+use crate::context::ExecContext;
 use crate::error::Result;
 
 fn count_where(values: &[Datum], test: impl Fn(&Datum) -> bool) -> Result<Datum> {
@@ -33,15 +34,14 @@ fn non_nulls_of_array(values: &[Datum]) -> Result<Datum> {
     }
 }
 
-/// Returns 0: the bodies of trigger functions may not call this function.
-fn trigger_depth(_: &[Datum]) -> Result<Datum> {
-    Ok(Datum::Int4(0))
+fn trigger_depth(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    Ok(Datum::Int4(exec.calls.trigger_depth()))
 }
 
 pub(super) const FUNCTIONS: &[Function] = functions! {
     "num_nulls" (ANY) INT4 nullable variadic immutable Pure(nulls);
     "num_nonnulls" (ANY) INT4 nullable variadic immutable Pure(non_nulls);
-    "pg_trigger_depth" () INT4 strict single stable Pure(trigger_depth);
+    "pg_trigger_depth" () INT4 strict single stable Context(trigger_depth);
 };
 
 pub(super) const VARIADIC: &[Function] = functions! {

@@ -101,7 +101,5 @@ fn refused_call(call: &FuncCall) -> Option<SqlError> {
     if functions_named(name).iter().any(|found| found.returns_set()) {
         return Some(SqlError::unsupported("a set of rows in a PL/pgSQL expression"));
     }
-    // The depth of nested triggers is unknown where expressions are evaluated.
-    (name == "pg_trigger_depth")
-        .then(|| SqlError::unsupported("pg_trigger_depth() in a PL/pgSQL expression"))
+    None
 }

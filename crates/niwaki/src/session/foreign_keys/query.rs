@@ -132,7 +132,9 @@ impl Following<'_, '_, '_> {
         let state = self.end.state();
         self.exec.store.begin_following(sees, &state)?;
         let mut count = Count::default();
-        let done = planned.execute(&mut self.exec.inside(&state), parameters, &mut count);
+        let mut inside = self.exec.inside(&state);
+        inside.calls = inside.calls.inside_trigger();
+        let done = planned.execute(&mut inside, parameters, &mut count);
         self.exec.store.end_nested();
         self.end.transaction.next_command()?;
         Ok(count.0.max(done?.rows))
