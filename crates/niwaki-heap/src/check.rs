@@ -106,12 +106,12 @@ impl Heap<'_> {
         Ok(())
     }
 
-    /// Checks that a page has no version left that `horizon` allowed to be removed or whose inserter
-    /// aborted, and no stub without followers (G2). The check applies after a vacuum by `horizon` or
-    /// a later one: an old snapshot keeps the versions that it sees, and nothing else. In a heap of
-    /// chunks, that vacuum left no index entry to the gardener. No other session may have worked
-    /// since the horizon was taken. Otherwise, commits may have become older than every snapshot
-    /// since then, and such commits have no number of their own any more.
+    /// Checks that a page has no version left that `horizon` allowed to be removed or whose
+    /// inserter aborted, and no stub without followers (G2). The check applies after a vacuum by
+    /// `horizon` or a later one: an old snapshot keeps the versions that it sees, and nothing else.
+    /// In a heap of chunks, that vacuum left no index entry to the gardener. No other session may
+    /// have worked since the horizon was taken. Otherwise, commits may have become older than every
+    /// snapshot since then, and such commits have no number of their own any more.
     ///
     /// # Errors
     /// Storage's: the page cannot be read at all.

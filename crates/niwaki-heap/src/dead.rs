@@ -111,9 +111,9 @@ impl<'e> Heap<'e> {
 
     /// Keeps only the chains of a block that are likely to be dead to all snapshots. Such a chain
     /// was pruned away, or its last version is removable. The inserter of a last version without
-    /// xmax is not looked up: if it aborted, the version counts once it was pruned. No chain is kept
-    /// if the block is not in memory. `waits` gets each transaction that must end before another
-    /// chain can be dead.
+    /// xmax is not looked up: if it aborted, the version counts once it was pruned. No chain is
+    /// kept if the block is not in memory. `waits` gets each transaction that must end before
+    /// another chain can be dead.
     pub fn keep_removable(
         &self,
         block: u32,

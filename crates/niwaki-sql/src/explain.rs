@@ -35,9 +35,9 @@ struct Shown {
     label: Option<String>,
     title: String,
     node_type: &'static str,
-    /// Whether several threads divide its rows among them.
+    /// True if several threads divide the rows among them.
     parallel: bool,
-    /// Of an aggregate: whether it is computed whole, in parts, or from them.
+    /// The mode of an aggregate: computed whole, in parts, or from parts.
     partial_mode: &'static str,
     relation: Option<String>,
     /// The name of a scan's rows in the query.

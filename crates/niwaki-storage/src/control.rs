@@ -119,7 +119,7 @@ impl Control {
         Ok(control)
     }
 
-    /// What follows the size of a page, if the slot is sound.
+    /// Decodes the fields behind the page size, if the slot is sound.
     fn decode_rest(bytes: &[u8], mut cursor: Cursor<'_>) -> Option<Self> {
         let mut control = Self {
             sequence: cursor.u64()?,

@@ -21,9 +21,9 @@ pub struct BackgroundTask {
     pub last_error: String,
     /// The last attempt failed.
     pub is_failing: bool,
-    /// How often it had failed when it worked last.
+    /// Number of failures up to the last success.
     failures_before: u64,
-    /// How often it had failed when a failure was told last.
+    /// Number of failures up to the last report.
     failures_told: u64,
 }
 
@@ -144,8 +144,8 @@ mod tests {
         assert_eq!((failures[1].1.failures, failures[1].1.is_failing), (1, true));
     }
 
-    /// The thousandth failure since the start was told, though it was the second of its kind. Who
-    /// worked again was said to have failed as often as since the start.
+    /// The thousandth failure since the start was reported, though it was the second of its kind. A
+    /// task that worked again was reported with all failures since the start.
     #[test]
     fn each_failure_is_told_again_after_its_own_repetitions() {
         let (storage, _) = Storage::open(Env::memory(), StorageOptions::tiny(), vec![]).unwrap();

@@ -48,9 +48,9 @@ pub struct SessionControl {
     pub(crate) subxids: Mutex<Vec<Xid>>,
     pub(crate) home: Arc<Registration>,
     pub(crate) fast: FastSlots,
-    /// Advisory locks that it holds whatever its transactions do.
+    /// Advisory locks that the session holds, independent of its transactions.
     pub(crate) advisory: SessionShares,
-    /// The wait in progress, for those who look for deadlocks or monitor.
+    /// The wait in progress, for the deadlock search and for monitoring.
     pub(crate) waiting: Mutex<Option<WaitInfo>>,
     /// Number of waits so far.
     pub(crate) waits: AtomicU64,

@@ -115,7 +115,7 @@ fn a_page_with_both_kinds_of_roots_counts_once() {
         world.insert(&tx, id, id % 13, &"x".repeat(LENGTH)).unwrap();
     }
     tx.commit(Durability::Flush).unwrap();
-    // 2 % of so many pages are one, and not two.
+    // With this number of pages, one page is below 2 %, and two are not.
     let blocks = world.table.blocks().unwrap();
     assert!((51..=100).contains(&blocks), "{blocks}");
     let tx = world.begin(0, Isolation::ReadCommitted);

@@ -145,8 +145,8 @@ fn spilled_and_batched_values_are_judged_as_others() {
     assert_eq!(run(&mut session, sorted), "3000");
 }
 
-/// What a user saw: a dump had the text of an earlier check for a table's check 1,601, which had
-/// the same `pg_constraint.oid`. What forbids it now: no table or domain gets so many.
+/// A dump had the text of an earlier check for a table's check 1,601, as both had one
+/// `pg_constraint.oid`. No table or domain gets more than 1,600 checks now.
 #[test]
 fn each_check_has_a_number_of_its_own() {
     const MOST: usize = 1600;

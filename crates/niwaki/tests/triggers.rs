@@ -332,7 +332,7 @@ fn what_is_not_there_is_refused_by_name() {
     assert!(called.starts_with("error 0A000: "), "{called}");
 }
 
-/// What a foreign key does counts as one trigger, and what follows from that is no deeper.
+/// An action of a foreign key counts as one trigger; its own consequences are no deeper.
 #[test]
 fn depth_of_triggers() {
     let (_database, mut session) = session(&[

@@ -1,4 +1,4 @@
-//! Modules that import each other in a circle: nobody can read one of them first.
+//! Modules that import each other in a circle: no reader can begin with one of them.
 //!
 //! A file imports another if a path in its code ends there: `use` of an item that the other file
 //! defines, through re-exports, or a path in the code that begins with `crate`, `super`, `self` or
@@ -10,7 +10,20 @@ use super::{Finding, Source, Tree};
 
 /// The crates that have circles, and the files of the largest one. A change that makes it smaller
 /// lowers the number.
-const LARGEST: [(&str, usize); 0] = [];
+const LARGEST: [(&str, usize); 12] = [
+    ("niwaki-env", 2),
+    ("niwaki-types", 24),
+    ("niwaki-storage", 22),
+    ("niwaki-txn", 22),
+    ("niwaki-heap", 15),
+    ("niwaki-nbtree", 19),
+    ("niwaki-table", 11),
+    ("niwaki-catalog", 14),
+    ("niwaki-sql", 223),
+    ("niwaki", 56),
+    ("niwaki-cli", 4),
+    ("niwaki-model", 16),
+];
 
 /// The file with the limits.
 const HERE: &str = "xtask/src/tidy/circles.rs";
@@ -18,7 +31,7 @@ const HERE: &str = "xtask/src/tidy/circles.rs";
 /// Names of modules from the crate's root.
 type Path = Vec<String>;
 
-/// What a module of a crate defines and names.
+/// The definitions of a module, and the paths that its code names.
 #[derive(Default)]
 struct Module {
     file: String,
@@ -185,7 +198,7 @@ fn used(
     at
 }
 
-/// Where a path ends, and whether it names an item there and not the module.
+/// The module in which a path ends. `is_item`: the path names an item there, not the module.
 struct End {
     module: Path,
     is_item: bool,

@@ -37,9 +37,9 @@ struct Ratchet {
 }
 
 const RATCHETS: [Ratchet; 3] = [
-    Ratchet { name: "riddle words in comments", limit: 0, count: riddles },
-    Ratchet { name: "doc comments that begin with no noun or verb", limit: 0, count: openings },
-    Ratchet { name: "comment lines over 100 columns", limit: 0, count: wide_lines },
+    Ratchet { name: "riddle words in comments", limit: 1, count: riddles },
+    Ratchet { name: "doc comments that begin with no noun or verb", limit: 2, count: openings },
+    Ratchet { name: "comment lines over 100 columns", limit: 4, count: wide_lines },
 ];
 
 /// The file with the limits.

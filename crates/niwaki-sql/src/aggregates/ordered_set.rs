@@ -154,7 +154,7 @@ pub(crate) struct Percentiles {
     ty: TypeOid,
     taken: u64,
     asked: Asked,
-    /// What the fractions and the values kept for them take.
+    /// Bytes of the fractions and of the values kept for them.
     bytes: usize,
 }
 

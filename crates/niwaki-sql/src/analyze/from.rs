@@ -31,8 +31,8 @@ enum Kept {
     All,
 }
 
-/// Numbers the rows of `arrays`, a query of `count` columns called `unnest`. The arrays are computed
-/// once: their expressions may be volatile.
+/// Numbers the rows of `arrays`, a query of `count` columns called `unnest`. The arrays are
+/// computed once: their expressions may be volatile.
 fn with_row_numbers(arrays: protobuf::SelectStmt, count: usize) -> protobuf::SelectStmt {
     let node = |node: NodeEnum| Node { node: Some(node) };
     let string = |text: &str| node(NodeEnum::String(protobuf::String { sval: text.to_owned() }));

@@ -204,7 +204,7 @@ fn column_aliases(item: &FromItem, level: &Level<'_>) -> Vec<String> {
     }
 }
 
-/// Whether an expression is written like the call of a function.
+/// Returns true if an expression is written like the call of a function.
 fn is_call(expr: &Expr) -> bool {
     let is_cast = expr.made_type().is_some_and(|made| made != expr.ty);
     expr.collation.is_none()

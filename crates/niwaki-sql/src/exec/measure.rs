@@ -17,10 +17,10 @@ pub(crate) struct Measure {
     pub(crate) loops: u64,
     /// Rows that the step returned, in all its runs.
     pub(crate) rows: u64,
-    /// Microseconds up to the first row of each run, in all its runs; those of the steps below it
-    /// included.
+    /// Microseconds up to the first row of each run, summed over all runs. The time of the steps
+    /// below is included.
     pub(crate) first_us: i64,
-    /// Whether its last run has given a row.
+    /// True if the last run has returned a row.
     gave_row: bool,
     /// Microseconds in all.
     pub(crate) total_us: i64,

@@ -152,7 +152,7 @@ impl States {
         }
     }
 
-    /// Gives each of so many groups a state; returns what the new states hold.
+    /// Gives each of `groups` groups a state. Returns the bytes that the new states hold.
     pub(super) fn grow(&mut self, call: &AggregateCall, groups: usize) -> Growth {
         let mut grown = Growth::default();
         match self {
@@ -299,8 +299,8 @@ impl States {
         }
     }
 
-    /// Adds the states of another thread, each to that of the group at its place; returns what these
-    /// grew by. States that the statement is charged for cannot be put together.
+    /// Adds the states of another thread, each to the state of the group at its position. Returns
+    /// the growth. States that the statement is charged for cannot be combined.
     pub(super) fn add_states(
         &mut self,
         kind: AggregateKind,

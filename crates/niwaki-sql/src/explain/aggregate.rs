@@ -89,7 +89,8 @@ fn describe_alone(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
     shown
 }
 
-/// How an aggregate that text shows by this name finds its groups; `None` for another step.
+/// Returns how an aggregate with this name in the text form finds its groups; `None` for other
+/// steps.
 pub(super) fn strategy(node_type: &str) -> Option<&'static str> {
     match node_type {
         "Aggregate" => Some("Plain"),
@@ -100,7 +101,7 @@ pub(super) fn strategy(node_type: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether JSON has a detail as it stands: the keys of sets are shown there together.
+/// Returns true if JSON shows a detail unchanged. The keys of grouping sets are shown together.
 pub(super) fn in_json(shown: &Shown, label: &str) -> bool {
     let in_sets = shown.numbers.iter().any(|(number, _)| *number == GROUPING_SETS);
     !(in_sets && matches!(label, GROUP_KEY | HASH_KEY))

@@ -1,4 +1,4 @@
-//! Functions that tell of their arguments, or of the calls around them.
+//! Functions that describe their arguments, or the calls around them.
 
 use niwaki_types::Datum;
 

@@ -1,11 +1,12 @@
 //! Advisory locks: locks on numbers whose meaning only clients know.
 //!
-//! They are locks of the lock table like all others, so that waits for them time out, are seen and
-//! are part of the search for deadlocks.
+//! Advisory locks are in the lock table like all others. So their waits time out, are shown, and
+//! take part in the deadlock search.
 //!
-//! A lock is in the lock table once for a session, and may have two owners there. The transaction
-//! notes it as any other lock, and a rollback to a savepoint gives it back. The session counts how
-//! often it took the lock, whatever transactions do. Who lets go last releases it.
+//! A session has a lock once in the lock table, with up to two owners. The transaction notes the
+//! lock as any other lock, and a rollback to a savepoint gives it back. The session counts how
+//! often it took the lock, independent of transactions. The owner that lets go last releases the
+//! lock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,16 +50,16 @@ impl AdvisoryKey {
     }
 }
 
-/// What a session itself holds; in order, since it is given back in this order.
+/// The advisory locks that the session itself holds, in the order in which it releases them.
 #[derive(Debug)]
 pub(crate) struct SessionShares(Mutex<BTreeMap<(AdvisoryKey, u8), Share>>);
 
-/// The session's share of a lock, which is in one mode.
+/// The session's share of a lock in one mode.
 #[derive(Debug)]
 struct Share {
-    /// How often it was taken, and not given back; at least 1.
+    /// Number of acquisitions that were not released; at least 1.
     count: u64,
-    /// The running transaction has noted the lock too.
+    /// True if the running transaction has noted the lock, too.
     in_transaction: bool,
 }
 
@@ -67,7 +68,7 @@ impl SessionShares {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// Takes a lock once more; false when the session has no share of it yet.
+    /// Takes a lock once more. Returns false when the session has no share of it yet.
     fn take_again(&self, key: AdvisoryKey, mode: u8) -> bool {
         let mut shares = self.0.lock();
         let Some(share) = shares.get_mut(&(key, mode)) else { return false };
@@ -79,14 +80,14 @@ impl SessionShares {
         self.0.lock().insert((key, mode), Share { count: 1, in_transaction });
     }
 
-    /// The transaction takes a lock that the session has; whether it had not noted it before.
+    /// Notes that the transaction takes a lock of the session. Returns true if that is new.
     fn enter(&self, key: AdvisoryKey, mode: u8) -> bool {
         let mut shares = self.0.lock();
         let Some(share) = shares.get_mut(&(key, mode)) else { return false };
         !std::mem::replace(&mut share.in_transaction, true)
     }
 
-    /// The transaction lets go of a lock; whether the session keeps it.
+    /// Notes that the transaction releases a lock. Returns true if the session keeps the lock.
     pub(super) fn leave(&self, key: &LockKey, mode: u8) -> bool {
         let LockKey::Advisory(key) = key else { return false };
         let mut shares = self.0.lock();
@@ -96,8 +97,8 @@ impl SessionShares {
     }
 }
 
-/// The advisory locks that a session holds for itself, whatever its transactions do. Dropping it
-/// releases them.
+/// The advisory locks that a session holds for itself, independent of its transactions. Dropping
+/// the value releases them.
 #[derive(Debug)]
 pub struct AdvisoryLocks {
     session: Arc<SessionControl>,
@@ -116,7 +117,7 @@ impl AdvisoryLocks {
     /// Takes a lock for the session. Returns false only under [`WaitPolicy::Skip`].
     ///
     /// # Errors
-    /// Those of a wait.
+    /// The errors of a wait.
     pub fn lock(&mut self, key: AdvisoryKey, shared: bool, policy: WaitPolicy) -> Result<bool> {
         let mode = mode_of(shared);
         let shares = &self.session.advisory;
@@ -129,7 +130,7 @@ impl AdvisoryLocks {
         if acquired == Acquired::Skipped {
             return Ok(false);
         }
-        // Held before, and not by the session: by its transaction.
+        // A lock held before is the transaction's: the session had no share.
         shares.add(key, mode.bit, acquired == Acquired::Before);
         Ok(true)
     }
@@ -155,7 +156,7 @@ impl AdvisoryLocks {
         Ok(acquired != Acquired::Skipped)
     }
 
-    /// Gives back a lock of the session once; false when it has none.
+    /// Releases a lock of the session once. Returns false when the session has none.
     pub fn unlock(&mut self, key: AdvisoryKey, shared: bool) -> bool {
         let mode = mode_of(shared).bit;
         let mut shares = self.session.advisory.0.lock();
@@ -170,7 +171,7 @@ impl AdvisoryLocks {
         true
     }
 
-    /// Gives back all locks of the session.
+    /// Releases all locks of the session.
     pub fn unlock_all(&mut self) {
         let shares = std::mem::take(&mut *self.session.advisory.0.lock());
         for ((key, mode), share) in &shares {
@@ -178,7 +179,7 @@ impl AdvisoryLocks {
         }
     }
 
-    /// Releases a lock of which the session's share is gone.
+    /// Releases a lock after the session's share went, unless the transaction has the lock.
     fn release(&self, key: AdvisoryKey, mode: u8, share: &Share) {
         if !share.in_transaction {
             let locks = self.session.manager().locks();

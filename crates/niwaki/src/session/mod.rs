@@ -444,7 +444,7 @@ impl Session {
         self.lock_by_name_unless(name, mode, WaitPolicy::Block, |_| Ok(()))
     }
 
-    /// [`Session::lock_by_name`] of what is not `refused`: nobody waits for that.
+    /// Locks as [`Session::lock_by_name`] does. `refused` is asked before each wait.
     fn lock_by_name_unless(
         &mut self,
         name: &Name,

@@ -293,8 +293,8 @@ impl Session {
 }
 
 impl Definer<'_> {
-    /// The index gets the file of its copy, which is complete; the copy gets the old file, is kept up
-    /// as long as somebody may read it, and is not valid.
+    /// Gives the index the file of its copy, which is complete. The copy gets the old file. Writers
+    /// keep the copy up while readers may still use it, and it is not valid.
     fn exchange_files(&mut self, index: Oid, copy: Oid) -> Result<()> {
         let mut own = self.definition_to_change(index)?;
         let mut other = self.definition_to_change(copy)?;

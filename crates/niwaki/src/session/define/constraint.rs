@@ -57,8 +57,8 @@ pub(super) fn set_key_not_null(
     Ok(())
 }
 
-/// Adds a check to the checks of a table or domain, which are sorted by name. `kind` is the word for
-/// `name` in messages: table or domain.
+/// Adds a check to the checks of a table or domain, which are sorted by name. `kind` is the word
+/// for `name` in messages: table or domain.
 ///
 /// # Errors
 /// 54000 for a check without a number of its own.

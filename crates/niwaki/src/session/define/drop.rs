@@ -243,7 +243,7 @@ impl Definer<'_> {
             // Indexes go with their tables.
             let inside = inside.filter(|member| member.kind != RelationKind::Index);
             let mut members: Vec<Arc<Relation>> = inside.cloned().collect();
-            // Those of columns are locked behind their tables.
+            // Tables are locked before the sequences of their columns.
             members.sort_by_key(|member| member.kind == RelationKind::Sequence);
             Ok(members)
         };
@@ -362,8 +362,8 @@ impl Definer<'_> {
     }
 }
 
-/// What changes when a relation goes, and is locked before it: the table of an index, or the table
-/// above a partition.
+/// Returns the relation that a drop of `relation` changes, and that is locked first: the table of
+/// an index, or the table above a partition.
 fn owner_of(relation: &Relation) -> Option<Oid> {
     table_of(relation).or(relation.partition_of.as_ref().map(|of| of.parent))
 }

@@ -258,8 +258,8 @@ impl Definer<'_> {
         }
     }
 
-    /// [`Definer::lock_relation`] for what may belong to another relation, which `owner_of` tells:
-    /// the owner is locked first, as by everybody who locks both.
+    /// Finds and locks a relation as [`Definer::lock_relation`] does, its owner first. `owner_of`
+    /// returns the owner, if the relation has one. All code that locks both uses this order.
     fn lock_owned(
         &mut self,
         name: &Name,
@@ -274,7 +274,7 @@ impl Definer<'_> {
                 self.lock(owner, of_owner)?;
             }
             match self.lock_relation(name, word, mode, if_exists)? {
-                // Each round waits for the end of a transaction that put another one in its place.
+                // Ends: each round waits for a transaction that replaced the relation.
                 Some(relation) if owner_of(&relation) != owner => {}
                 found => return Ok(found),
             }
@@ -290,7 +290,7 @@ impl Definer<'_> {
         refused: fn(&Relation) -> SqlError,
     ) -> Result<(Arc<Relation>, Oid)> {
         let table = |found: &Relation| table_of(found).ok_or_else(|| refused(found));
-        // Nobody waits for what is refused.
+        // Refuses before it waits.
         table(&self.session.find_relation(name)?)?;
         let found = self.lock_owned(name, "relation", modes, false, table_of)?;
         let index = found.ok_or_else(|| SqlError::internal("a relation that may be missing"))?;
@@ -298,7 +298,8 @@ impl Definer<'_> {
         Ok((index, table))
     }
 
-    /// 55006 while an open cursor reads the table, which may come back to its rows, or keys of it wait to be checked.
+    /// Refuses (55006) while an open cursor reads the table, since the cursor may come back to its
+    /// rows, and while deferred checks of its keys wait.
     fn refuse_use(&self, table: &Relation, word: &str) -> Result<()> {
         if self.session.is_read_by_cursor(table.oid) {
             let why = "it is being used by active queries in this session";
@@ -331,8 +332,8 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Looks for something, locks what `owners` names of it, and looks again until nothing was
-    /// changed meanwhile.
+    /// Finds objects, locks the objects that `owners` returns for them, and finds them again until
+    /// no definition changed in between.
     fn lock_found<T>(
         &mut self,
         mode: TableLockMode,
@@ -345,7 +346,7 @@ impl Definer<'_> {
             for oid in owners(&found) {
                 self.lock(oid, mode)?;
             }
-            // Ends: each round waits for the end of who changed a definition; the locks stay.
+            // Ends: each round waits for a transaction that changed a definition. Locks stay.
             if self.session.catalog.version() == version {
                 return Ok(found);
             }
@@ -360,14 +361,14 @@ impl Definer<'_> {
             .ok_or_else(|| SqlError::internal(format!("relation {oid} has gone")))
     }
 
-    /// The definition of what belongs to a locked table, to be changed. Others change it under the
-    /// lock of an index, or a sequence, alone.
+    /// Locks an index or a sequence of a locked table, and returns its definition for a change.
+    /// Other sessions change the definition under the lock of the index or the sequence alone.
     fn definition_to_change(&mut self, oid: Oid) -> Result<RelationDefinition> {
         self.lock(oid, TableLockMode::ShareUpdateExclusive)?;
         Ok(self.current(oid)?.definition.clone())
     }
 
-    /// Changes what is stored of an index.
+    /// Changes the stored definition of an index.
     fn change_index(&mut self, oid: Oid, change: impl FnOnce(&mut IndexDefinition)) -> Result<()> {
         let mut definition = self.definition_to_change(oid)?;
         definition.index.as_mut().map(change);

@@ -75,8 +75,8 @@ impl Definer<'_> {
         Ok(true)
     }
 
-    /// ALTER INDEX … ATTACH PARTITION: an index of a partition becomes a part of one above it, which may be valid then, and
-    /// so those above that one.
+    /// Runs ALTER INDEX … ATTACH PARTITION: an index of a partition becomes a part of an index
+    /// above it. That index may become valid then, and so may the indexes above.
     pub(super) fn attach_index(&mut self, name: &Name, part: &Name) -> Result<()> {
         let mode = TableLockMode::ShareUpdateExclusive;
         let gone = || SqlError::internal("an index has gone");

@@ -60,7 +60,7 @@ impl Session {
         if self.open_transaction()?.xid().is_none() {
             return Ok(());
         }
-        // First all rows go and then tables: who is emptied refers to none that has gone.
+        // Rows go before tables: an emptied table references no dropped table.
         for oid in self.tables_on_commit(OnCommit::DeleteRows) {
             self.empty_at_commit(oid)?;
         }

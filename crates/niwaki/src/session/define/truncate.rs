@@ -79,7 +79,7 @@ impl Definer<'_> {
     /// error.
     fn with_references(&mut self, tables: &mut Vec<Arc<Relation>>, cascade: bool) -> Result<()> {
         let mut at = 0;
-        // Ends: a round adds a table, or waits for the end of who changed one, or goes on.
+        // Ends: a round adds a table, waits for a transaction that changed one, or goes on.
         while let Some(table) = tables.get(at) {
             let Some(other) = self.referring(table, tables) else {
                 at += 1;
