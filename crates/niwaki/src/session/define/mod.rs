@@ -281,8 +281,8 @@ impl Definer<'_> {
         }
     }
 
-    /// Finds an index and locks it, its table first; returns the table's number, too. `refused` is
-    /// the error for what is no index.
+    /// Finds an index and locks it, its table first. Returns the index and the table's number.
+    /// `refused` makes the error for a relation that is no index.
     fn lock_index(
         &mut self,
         name: &Name,
@@ -291,7 +291,8 @@ impl Definer<'_> {
     ) -> Result<(Arc<Relation>, Oid)> {
         let table = |found: &Relation| table_of(found).ok_or_else(|| refused(found));
         // Refuses before it waits.
-        table(&self.session.find_relation(name)?)?;
+        let found = self.session.find_relation(name)?;
+        table(&found)?;
         let found = self.lock_owned(name, "relation", modes, false, table_of)?;
         let index = found.ok_or_else(|| SqlError::internal("a relation that may be missing"))?;
         let table = table(&index)?;
