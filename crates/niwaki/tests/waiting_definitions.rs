@@ -195,3 +195,31 @@ fn who_changes_a_table_waits_for_who_changes_an_index_of_it() {
         assert_ne!(run(&mut a, kept), "t", "{statement}");
     }
 }
+
+/// DROP SCHEMA left behind the objects of transactions that were open.
+#[test]
+fn a_schema_is_dropped_with_all_that_is_in_it() {
+    for made in [
+        "create table s.t (a int)",
+        "create view s.v as select 1",
+        "create sequence s.q",
+        "create type s.e as enum ('a')",
+        "create domain s.d as int",
+        "create function s.f() returns int language sql as 'select 1'",
+        "alter table moved set schema s",
+    ] {
+        let setup = "create schema s; create table moved (a int)";
+        let (database, mut a, b) = sessions(setup);
+        assert_eq!(run(&mut a, &format!("begin; {made}")), "");
+        let (found, mut b) = blocked_until(&database, &mut a, "commit", b, "drop schema s");
+        assert!(found.starts_with("error 2BP01: cannot drop schema s because"), "{made}: {found}");
+        let dropped = run(&mut b, "begin; drop schema s cascade");
+        assert!(!dropped.starts_with("error"), "{made}: {dropped}");
+        assert_eq!(run(&mut b, "commit"), "");
+        // In the other order the schema is gone.
+        let (database, mut a, b) = sessions(setup);
+        assert_eq!(run(&mut a, "begin; drop schema s"), "");
+        let (found, _) = blocked_until(&database, &mut a, "commit", b, made);
+        assert_eq!(found, "error 3F000: schema \"s\" does not exist", "{made}");
+    }
+}

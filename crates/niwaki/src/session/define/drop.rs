@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{ConstraintKind, Oid, Relation, RelationKind};
+use niwaki_catalog::{ConstraintKind, Oid, Relation, RelationKind, SchemaEntry};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{Drop, Name};
 use niwaki_txn::TableLockMode;
@@ -213,16 +213,10 @@ impl Definer<'_> {
         self.remove_with_files(relation.oid)
     }
 
-    fn drop_schema(&mut self, name: &Name, if_exists: bool, cascade: bool) -> Result<()> {
+    /// Returns the schema of this name, if there is one, or refuses to drop it.
+    fn schema_to_drop(&mut self, name: &str) -> Result<Option<SchemaEntry>> {
         let state = self.state();
-        let Some(schema) = state.schema_by_name(&name.name).cloned() else {
-            let missing = SqlError::undefined_schema(&name.name);
-            if if_exists {
-                self.notice(format!("{}, skipping", missing.message));
-                return Ok(());
-            }
-            return Err(missing);
-        };
+        let Some(schema) = state.schema_by_name(name).cloned() else { return Ok(None) };
         if schema.oid < Oid::FIRST_USER && schema.oid != niwaki_catalog::PUBLIC_SCHEMA {
             return Err(SqlError::new(
                 "2BP01",
@@ -237,6 +231,24 @@ impl Definer<'_> {
             return Err(SqlError::new("0A000", message)
                 .with_hint("DISCARD TEMP drops what is in it; the schema goes with the session."));
         }
+        Ok(Some(schema))
+    }
+
+    fn drop_schema(&mut self, name: &Name, if_exists: bool, cascade: bool) -> Result<()> {
+        // A transaction that creates something in the schema has it locked.
+        let find = |definer: &mut Self| definer.schema_to_drop(&name.name);
+        let owner = |found: &Option<SchemaEntry>| -> Vec<Oid> {
+            found.iter().map(|schema| schema.oid).collect()
+        };
+        let Some(schema) = self.lock_found(TableLockMode::AccessExclusive, find, owner)? else {
+            let missing = SqlError::undefined_schema(&name.name);
+            if if_exists {
+                self.notice(format!("{}, skipping", missing.message));
+                return Ok(());
+            }
+            return Err(missing);
+        };
+        let state = self.state();
         let find = |definer: &mut Self| -> Result<Vec<Arc<Relation>>> {
             let state = definer.state();
             let inside = state.in_order().into_iter().filter(|r| r.schema == schema.oid);

@@ -170,6 +170,13 @@ impl Definer<'_> {
         if in_temporary || persistence == Persistence::Temporary {
             return self.temporary_schema(name);
         }
+        // DROP SCHEMA waits for the end of this transaction, or ends first.
+        let find = |definer: &mut Self| definer.schema_to_create_in(name);
+        self.lock_found(TableLockMode::AccessShare, find, |schema: &Oid| vec![*schema])
+    }
+
+    /// Returns the schema that `name` or the search path gives, without locking it.
+    fn schema_to_create_in(&mut self, name: &Name) -> Result<Oid> {
         let state = self.state();
         let oid = match &name.schema {
             Some(schema) => {

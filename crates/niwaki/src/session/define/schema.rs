@@ -43,8 +43,13 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Returns the schema into which an object is moved.
+    /// Locks the schema into which an object is moved, and returns it.
     pub(super) fn target_schema(&mut self, schema: &str) -> Result<Oid> {
+        let find = |definer: &mut Self| definer.schema_to_move_to(schema);
+        self.lock_found(TableLockMode::AccessShare, find, |schema: &Oid| vec![*schema])
+    }
+
+    fn schema_to_move_to(&mut self, schema: &str) -> Result<Oid> {
         let state = self.state();
         let target =
             state.schema_by_name(schema).ok_or_else(|| SqlError::undefined_schema(schema))?.oid;
