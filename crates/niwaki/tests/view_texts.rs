@@ -148,3 +148,42 @@ fn items_without_an_alias_have_the_names_of_what_they_are() {
                  cast('a' as text), greatest(1, 2), cast('7' as int), nullif(3, 4)";
     assert_eq!(run(&mut session, names), "1|a|2|7|3");
 }
+
+/// Several renamed columns of USING, in any order, and a new column with the kept name.
+#[test]
+fn columns_of_using_keep_their_names() {
+    let database = Database::in_memory_without_threads().unwrap();
+    let mut session = with_tables(&database);
+    let setup = "create table c (id int, x int); create table d (id int, w int, x int); \
+                 create view v as select count(*) from c join d using (x, id); \
+                 alter table c rename id to i2; alter table c rename x to x2; \
+                 alter table d rename id to dd; alter table d rename x to xx; \
+                 create table e (id int, x int); \
+                 create view w as select e.x, d.w from e join d on e.id = d.w join c f(id) using (id); \
+                 alter table e rename id to old_id; alter table e add column id bigint";
+    assert_eq!(run(&mut session, setup), "");
+    let v = " SELECT count(*) AS count
+   FROM (c c(id, x)
+     JOIN d d(id, w, x) USING (x, id));";
+    assert_eq!(text_of(&mut session, "v"), v);
+    for view in ["v", "w"] {
+        check_again(&mut session, view);
+    }
+}
+
+#[test]
+fn rows_are_locked_beside_arrays_side_by_side() {
+    let database = Database::in_memory_without_threads().unwrap();
+    let mut session = with_tables(&database);
+    assert_eq!(
+        run(&mut session, "create table locked (id int); insert into locked values (1)"),
+        ""
+    );
+    for (end, rows) in [("with ordinality u", "1|1|3|1"), ("u", "1|1|3")] {
+        let query = format!("select * from locked, unnest(array[1], array[3]) {end} for update");
+        assert_eq!(run(&mut session, &query), rows);
+        assert_eq!(run(&mut session, &format!("{query} of locked")), rows);
+        let refused = run(&mut session, &format!("{query} of u"));
+        assert_eq!(refused, "error 0A000: FOR UPDATE cannot be applied to a function");
+    }
+}

@@ -7,6 +7,7 @@ mod waiting;
 
 use common::run;
 use niwaki::{Database, Session};
+use niwaki_env::sync::thread;
 use waiting::blocked_until;
 
 /// Two sessions of a database that has been set up.
@@ -15,6 +16,16 @@ fn sessions(setup: &str) -> (Database, Session, Session) {
     let (mut first, second) = (database.session(), database.session());
     assert_eq!(run(&mut first, setup), "");
     (database, first, second)
+}
+
+/// Waits until a session waits for another one.
+fn until_blocked(database: &Database, waiting: i32) {
+    let mut watcher = database.session();
+    let question = format!("select cardinality(pg_blocking_pids({waiting})) > 0");
+    // Ends: the session waits soon, or the test's own time limit strikes.
+    while run(&mut watcher, &question) != "t" {
+        thread::yield_now();
+    }
 }
 
 const INDEX: &str = "create table t1 (a int); create table t2 (a int); create index i on t1 (a)";
@@ -222,4 +233,76 @@ fn a_schema_is_dropped_with_all_that_is_in_it() {
         let (found, _) = blocked_until(&database, &mut a, "commit", b, made);
         assert_eq!(found, "error 3F000: schema \"s\" does not exist", "{made}");
     }
+}
+
+/// A query locked the partitions before their table, and DROP of a partition the table first.
+#[test]
+fn a_partition_is_dropped_beside_a_query_of_its_table() {
+    let (database, mut a, mut b) = sessions(
+        "create table t (a int) partition by list (a); \
+         create table p1 partition of t for values in (1); \
+         create table p2 partition of t for values in (2)",
+    );
+    let mut c = database.session();
+    assert_eq!(run(&mut a, "begin; lock table p2"), "");
+    let (reader, dropper) = (b.id(), c.id());
+    let reads = thread::spawn(move || run(&mut b, "select * from t"));
+    until_blocked(&database, reader);
+    let drops = thread::spawn(move || run(&mut c, "drop table p1"));
+    until_blocked(&database, dropper);
+    assert_eq!(run(&mut a, "commit"), "");
+    assert_eq!((reads.join().unwrap(), drops.join().unwrap()), (String::new(), String::new()));
+}
+
+/// DROP SCHEMA CASCADE dropped a type, and all columns of it, that had left the schema.
+#[test]
+fn what_leaves_a_schema_is_not_dropped_with_it() {
+    let (database, mut a, b) = sessions(
+        "create schema s; create type s.e as enum ('a'); create table t (x s.e); \
+         create function s.f() returns int language sql as 'select 1'",
+    );
+    let leave = "begin; alter type s.e set schema public; alter function s.f() set schema public";
+    assert_eq!(run(&mut a, leave), "");
+    let (found, mut b) = blocked_until(&database, &mut a, "commit", b, "drop schema s cascade");
+    assert_eq!(found, "");
+    assert_eq!(run(&mut b, "insert into t values ('a'); select x, f() from t"), "a|1");
+}
+
+/// DROP SCHEMA CASCADE locked a partition and not the table above it.
+#[test]
+fn the_table_above_a_partition_is_locked_with_the_schema_of_the_partition() {
+    let (database, mut a, b) = sessions(
+        "create schema s; create table t (a int) partition by list (a); \
+         create table s.p partition of t for values in (1)",
+    );
+    assert_eq!(run(&mut a, "begin; drop schema s cascade"), "");
+    let (found, _) = blocked_until(&database, &mut a, "commit", b, "truncate t");
+    assert_eq!(found, "");
+}
+
+/// RENAME of a column waited for indexes that it does not change.
+#[test]
+fn a_column_is_renamed_beside_a_comment_on_its_index() {
+    let (_database, mut a, mut b) = sessions("create table t (a int); create index i on t (a)");
+    assert_eq!(run(&mut a, "begin; comment on index i is 'x'"), "");
+    let rename = "set lock_timeout = '1ms'; alter table t rename a to b";
+    assert_eq!(run(&mut b, rename), "");
+}
+
+/// DROP of a relation of another kind locked the table that the relation belongs to.
+#[test]
+fn a_relation_of_another_kind_is_refused_at_once() {
+    let (_database, mut a, mut b) = sessions(
+        "create table t (a int); create index i on t (a); \
+         create table q (a int) partition by list (a); \
+         create table p partition of q for values in (1); create index j on q (a)",
+    );
+    assert_eq!(run(&mut a, "begin; select from t; select from q"), "");
+    assert_eq!(run(&mut b, "set lock_timeout = '1ms'"), "");
+    for statement in ["drop view i", "drop index p", "alter view i rename to k"] {
+        let refused = run(&mut b, statement);
+        assert!(refused.starts_with("error 42809"), "{statement}: {refused}");
+    }
+    let refused = run(&mut b, "reindex index concurrently j");
+    assert!(!refused.contains("55P03"), "{refused}");
 }

@@ -402,7 +402,11 @@ impl Analyzer<'_> {
         let scope = self.scope()?;
         let start = scope.add_columns(&name, &columns);
         let kind = ItemKind::Query(Box::new(query));
-        Ok(scope.add_source(kind, name, start, range.alias.as_ref(), None))
+        let tree = scope.add_source(kind, name, start, range.alias.as_ref(), None);
+        if let Some(source) = scope.sources.last_mut() {
+            source.of_function = true;
+        }
+        Ok(tree)
     }
 
     /// Locks the tables that a function reads by name, like the tables of the query. So the

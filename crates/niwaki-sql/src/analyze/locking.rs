@@ -49,7 +49,8 @@ impl Analyzer<'_> {
             let mut inside = Vec::new();
             let scope = self.scope()?;
             for source in &mut scope.sources {
-                if let ItemKind::Query(query) = &mut source.kind
+                if !source.of_function
+                    && let ItemKind::Query(query) = &mut source.kind
                     && (names.is_empty() || names.iter().any(|(name, _)| *name == source.name))
                 {
                     lock_inside(query, lock, wait, &mut inside)?;
@@ -62,6 +63,10 @@ impl Analyzer<'_> {
                 });
                 if with {
                     let message = format!("{} cannot be applied to a WITH query", lock.clause());
+                    return Err(self.error("0A000", message, *location));
+                }
+                if scope.sources.iter().any(|source| source.name == *name && source.of_function) {
+                    let message = format!("{} cannot be applied to a function", lock.clause());
                     return Err(self.error("0A000", message, *location));
                 }
                 let query = |source: &FromItem| {
@@ -154,7 +159,9 @@ fn lock_inside(
                 let relation = Arc::clone(relation);
                 select.locks.push(LockTarget { relation, start, lock, wait });
             }
-            ItemKind::Query(query) => lock_inside(query, lock, wait, relations)?,
+            ItemKind::Query(query) if !item.of_function => {
+                lock_inside(query, lock, wait, relations)?;
+            }
             _ => {}
         }
     }

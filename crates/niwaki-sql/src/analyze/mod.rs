@@ -403,11 +403,12 @@ impl<'a> Analyzer<'a> {
         SqlError::unsupported(construct).with_position(self.at(location))
     }
 
+    /// Notes a relation before its partitions: definitions lock a table before its partitions, too.
     fn note_relation(&mut self, relation: &Arc<Relation>, lock: TableLock) {
+        self.note_alone(relation, lock);
         for member in relation.partitions.iter().flat_map(|partitions| &partitions.members) {
             self.note_relation(&member.relation, lock);
         }
-        self.note_alone(relation, lock);
     }
 
     /// Notes a relation without its partitions.

@@ -198,6 +198,8 @@ pub(crate) struct FromItem {
     pub(crate) view: Option<Arc<Relation>>,
     /// True for ONLY.
     pub(crate) only: bool,
+    /// True if the query stands for a call of a function, which locking clauses ignore.
+    pub(crate) of_function: bool,
     pub(crate) slots: SlotRange,
 }
 
@@ -375,19 +377,38 @@ impl Query {
 impl FromItem {
     /// Creates an item that is no user's view and has no alias.
     pub(crate) fn new(kind: ItemKind, name: String, slots: SlotRange) -> Self {
-        Self { kind, name, aliased: false, aliases: Vec::new(), view: None, only: false, slots }
+        Self {
+            kind,
+            name,
+            aliased: false,
+            aliases: Vec::new(),
+            view: None,
+            only: false,
+            of_function: false,
+            slots,
+        }
     }
 
-    /// Shows a column of the item's relation, given by its number there, by this name.
+    /// Shows a column of the item's relation, given by its number there, by this name. Then the
+    /// text names all columns of the item, so that no current name meets the kept one.
     pub(crate) fn keep_name(&mut self, number: usize, name: &str, relation: &Relation) {
-        let columns = relation.columns.iter().take(number + 1).filter(|column| !column.dropped);
-        let today: Vec<&String> = columns.map(|column| &column.name).collect();
-        let is_called_so = today.last().is_some_and(|today| *today == name);
-        if !is_called_so && self.aliases.len() < today.len() {
-            self.aliases.extend(today.into_iter().skip(self.aliases.len()).cloned());
-            self.aliases.pop();
-            self.aliases.push(name.to_owned());
+        let is_there = |column: &&Column| !column.dropped;
+        let at = relation.columns.iter().take(number).filter(is_there).count();
+        let current = relation.columns.iter().filter(is_there).map(|column| &column.name);
+        let shown = self.aliases.iter().chain(current.skip(self.aliases.len()));
+        let mut shown: Vec<String> = shown.cloned().collect();
+        match shown.get_mut(at) {
+            Some(own) if own != name => name.clone_into(own),
+            _ => return,
         }
+        for other in (0..shown.len()).filter(|other| *other != at) {
+            if shown[other] == name {
+                let mut free = (1..).map(|number| format!("{name}_{number}"));
+                // Ends: the item has fewer columns than there are numbers.
+                shown[other] = free.find(|free| !shown.contains(free)).unwrap_or_default();
+            }
+        }
+        self.aliases = shown;
     }
 
     /// Returns the current name of the item: its alias, or the name of its relation.

@@ -130,12 +130,13 @@ impl XactStates {
         self.allocator.lock().live.keys().copied().collect()
     }
 
-    /// Returns the numbers of the segments that are not shrunk. A segment that is spilled meanwhile
-    /// may be there twice.
+    /// Returns the numbers of the segments that are not shrunk, in order.
     pub(crate) fn unshrunk(&self) -> Vec<u64> {
-        // Segments move in this order: none is missed.
+        // Segments move in this order: none is missed. One that is spilled meanwhile comes twice.
         let mut segments = self.live();
         segments.extend(self.spilled.all().into_iter().map(|(segment, _)| segment));
+        segments.sort_unstable();
+        segments.dedup();
         segments
     }
 

@@ -16,8 +16,7 @@ impl TransactionManager {
         let next = self.next_xid();
         // In the order in which segments move: of one that is shrunk meanwhile nothing may be found
         // here any more, but it is among those that are shrunk.
-        let mut segments = self.states.unshrunk();
-        segments.sort_unstable();
+        let segments = self.states.unshrunk();
         let unshrunk = segments.into_iter().find_map(|it| self.unseen_of(it, snapshot, next));
         let shrunk = self.shrunk.first_unseen(snapshot).map(first_of);
         unshrunk.into_iter().chain(shrunk).fold(next, Xid::min)

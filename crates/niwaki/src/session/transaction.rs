@@ -162,6 +162,7 @@ impl Session {
         match result {
             Ok(_) => {
                 self.catalog.committed();
+                self.forget_on_commit();
                 if self.settings.is_touched() {
                     self.settings.commit();
                     self.settings_changed();

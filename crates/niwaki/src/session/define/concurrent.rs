@@ -336,8 +336,7 @@ impl Definer<'_> {
     fn indexes_to_reindex(&mut self, target: &ReindexTarget) -> Result<Vec<(Oid, Oid)>> {
         let tables = match target {
             ReindexTarget::Index(name) => {
-                let (index, table) = self.lock_index(name, [STEP, STEP], no_index)?;
-                refuse_partitioned(&index)?;
+                let (index, table) = self.lock_index(name, [STEP, STEP], index_to_reindex)?;
                 return Ok(vec![(table, index.oid)]);
             }
             ReindexTarget::Table(name) if self.session.find_relation(name)?.is_system() => {
@@ -389,8 +388,7 @@ impl Definer<'_> {
         match &spec.target {
             ReindexTarget::Index(name) => {
                 let all = TableLockMode::AccessExclusive;
-                let (index, table) = self.lock_index(name, [BUILD, all], no_index)?;
-                refuse_partitioned(&index)?;
+                let (index, table) = self.lock_index(name, [BUILD, all], index_to_reindex)?;
                 let of = self.current(table)?;
                 self.refuse_pending(&of, "REINDEX INDEX")?;
                 self.reindex_one(index.oid, spec.verbose)?;
@@ -449,8 +447,11 @@ impl Definer<'_> {
     }
 }
 
-fn no_index(found: &Relation) -> SqlError {
-    is_not(found, RelationKind::Index)
+/// Returns the table of an index that REINDEX INDEX may name.
+fn index_to_reindex(found: &Relation) -> Result<Oid> {
+    let table = table_of(found).ok_or_else(|| is_not(found, RelationKind::Index))?;
+    refuse_partitioned(found)?;
+    Ok(table)
 }
 
 /// DETAIL of what REINDEX (VERBOSE) tells.

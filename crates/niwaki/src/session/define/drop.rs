@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{ConstraintKind, Oid, Relation, RelationKind, SchemaEntry};
+use niwaki_catalog::{
+    CatalogState, ConstraintKind, FunctionDefinition, Oid, Relation, RelationKind, SchemaEntry,
+    TypeDefinition,
+};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{Drop, Name};
 use niwaki_txn::TableLockMode;
@@ -20,15 +23,20 @@ impl Definer<'_> {
             return Ok("DROP SCHEMA");
         };
         let mut relations: Vec<Arc<Relation>> = Vec::new();
+        let refuse = |relation: &Relation| {
+            refuse_system(relation)?;
+            if relation.kind == kind { Ok(()) } else { Err(wrong_kind(relation, kind)) }
+        };
         for name in &spec.names {
             let mode = TableLockMode::AccessExclusive;
+            // Refuses before it waits.
+            if let Ok(found) = self.session.find_relation(name) {
+                refuse(&found)?;
+            }
             let found =
                 self.lock_owned(name, kind.word(), [mode, mode], spec.if_exists, owner_of)?;
             let Some(relation) = found else { continue };
-            refuse_system(&relation)?;
-            if relation.kind != kind {
-                return Err(wrong_kind(&relation, kind));
-            }
+            refuse(&relation)?;
             self.lock_tree(&relation, mode)?;
             let relation = self.current(relation.oid)?;
             if !relations.iter().any(|r| r.oid == relation.oid) {
@@ -248,38 +256,20 @@ impl Definer<'_> {
             }
             return Err(missing);
         };
-        let state = self.state();
-        let find = |definer: &mut Self| -> Result<Vec<Arc<Relation>>> {
-            let state = definer.state();
-            let inside = state.in_order().into_iter().filter(|r| r.schema == schema.oid);
-            // Indexes go with their tables.
-            let inside = inside.filter(|member| member.kind != RelationKind::Index);
-            let mut members: Vec<Arc<Relation>> = inside.cloned().collect();
-            // Tables are locked before the sequences of their columns.
-            members.sort_by_key(|member| member.kind == RelationKind::Sequence);
-            Ok(members)
-        };
-        let members = find(self)?;
-        let mut types: Vec<_> =
-            state.user_types().filter(|found| found.schema == schema.oid).cloned().collect();
-        types.sort_unstable_by_key(|found| found.oid);
-        let functions = state.functions().into_iter().filter(|found| found.schema == schema.oid);
-        let functions: Vec<_> =
-            functions.map(|found| niwaki_catalog::FunctionDefinition::clone(found)).collect();
-        let empty = members.is_empty() && types.is_empty() && functions.is_empty();
-        if !empty && !cascade {
+        let find = |definer: &mut Self| Ok(Members::of(&definer.state(), schema.oid));
+        let mut members = find(self)?;
+        if !members.is_empty() && !cascade {
             return Err(SqlError::new(
                 "2BP01",
                 format!("cannot drop schema {} because other objects depend on it", schema.name),
             )
             .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
-        let all = TableLockMode::AccessExclusive;
-        let numbers = |found: &Vec<Arc<Relation>>| -> Vec<Oid> {
-            found.iter().map(|member| member.oid).collect()
-        };
-        let members = if cascade { self.lock_found(all, find, numbers)? } else { members };
-        let going = numbers(&members);
+        if cascade {
+            // A member may leave the schema before it is locked. None comes.
+            members = self.lock_found(TableLockMode::AccessExclusive, find, Members::owners)?;
+        }
+        let going: Vec<Oid> = members.relations.iter().map(|member| member.oid).collect();
         let find = &|definer: &mut Self| definer.dependents_of(&going);
         self.drop_dependents(&format!("schema {}", schema.name), find, cascade)?;
         for kind in [
@@ -288,7 +278,7 @@ impl Definer<'_> {
             RelationKind::Table,
             RelationKind::Sequence,
         ] {
-            for member in members.iter().filter(|m| m.kind == kind) {
+            for member in members.relations.iter().filter(|m| m.kind == kind) {
                 // A sequence may have gone with its table.
                 let Some(member) = self.state().relation(member.oid).cloned() else { continue };
                 match kind {
@@ -300,18 +290,13 @@ impl Definer<'_> {
                 }
             }
         }
-        for found in &types {
-            self.lock(found.oid, all)?;
-        }
+        // Types and functions may have gone with what was dropped before them.
         let state = self.state();
-        let types = types.iter().filter_map(|found| state.user_type(found.oid)).cloned().collect();
-        self.drop_all(types, true)?;
-        for function in &functions {
-            self.lock(function.oid, all)?;
-        }
-        // One may have gone with a type.
-        let mut functions = functions;
-        functions.retain(|function| self.state().function(function.oid).is_some());
+        let types = members.types.iter().filter_map(|found| state.user_type(found.oid));
+        self.drop_all(types.cloned().collect(), true)?;
+        let state = self.state();
+        let mut functions = members.functions;
+        functions.retain(|function| state.function(function.oid).is_some());
         self.drop_all_functions(&functions, true)?;
         let transaction = self.session.transaction.as_ref().ok_or_else(super::no_transaction)?;
         self.session.catalog.remove_schema(transaction, schema.oid)?;
@@ -371,6 +356,46 @@ impl Definer<'_> {
             self.drop_constraint(&member.relation, name, cascade)?;
         }
         Ok(true)
+    }
+}
+
+/// The objects of a schema, apart from indexes, which go with their tables.
+struct Members {
+    /// Views come before the relations that they may read, and sequences after the tables.
+    relations: Vec<Arc<Relation>>,
+    types: Vec<Arc<TypeDefinition>>,
+    functions: Vec<FunctionDefinition>,
+}
+
+impl Members {
+    fn of(state: &CatalogState, schema: Oid) -> Self {
+        let relations = state.in_order().into_iter().filter(|found| found.schema == schema);
+        let relations = relations.filter(|found| found.kind != RelationKind::Index);
+        let mut relations: Vec<Arc<Relation>> = relations.cloned().collect();
+        relations.sort_by_key(|found| match found.kind {
+            RelationKind::View => 0,
+            RelationKind::MaterializedView => 1,
+            RelationKind::Sequence => 3,
+            _ => 2,
+        });
+        let mut types: Vec<Arc<TypeDefinition>> =
+            state.user_types().filter(|found| found.schema == schema).cloned().collect();
+        types.sort_unstable_by_key(|found| found.oid);
+        let functions = state.functions().into_iter().filter(|found| found.schema == schema);
+        let functions = functions.map(|found| FunctionDefinition::clone(found)).collect();
+        Self { relations, types, functions }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.relations.is_empty() && self.types.is_empty() && self.functions.is_empty()
+    }
+
+    /// Returns the objects to lock, in order.
+    fn owners(&self) -> Vec<Oid> {
+        let relations = self.relations.iter();
+        let relations = relations.flat_map(|found| owner_of(found).into_iter().chain([found.oid]));
+        let types = self.types.iter().map(|found| found.oid);
+        relations.chain(types).chain(self.functions.iter().map(|found| found.oid)).collect()
     }
 }
 

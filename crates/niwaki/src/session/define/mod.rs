@@ -289,14 +289,13 @@ impl Definer<'_> {
     }
 
     /// Finds an index and locks it, its table first. Returns the index and the table's number.
-    /// `refused` makes the error for a relation that is no index.
+    /// `table` returns that number, or refuses the relation.
     fn lock_index(
         &mut self,
         name: &Name,
         modes: [TableLockMode; 2],
-        refused: fn(&Relation) -> SqlError,
+        table: fn(&Relation) -> Result<Oid>,
     ) -> Result<(Arc<Relation>, Oid)> {
-        let table = |found: &Relation| table_of(found).ok_or_else(|| refused(found));
         // Refuses before it waits.
         let found = self.session.find_relation(name)?;
         table(&found)?;
@@ -350,7 +349,11 @@ impl Definer<'_> {
     ) -> Result<T> {
         loop {
             let version = self.session.catalog.version();
-            let found = find(self)?;
+            let found = match find(self) {
+                // The search met definitions of two versions.
+                Err(_) if self.session.catalog.version() != version => continue,
+                found => found?,
+            };
             for oid in owners(&found) {
                 self.lock(oid, mode)?;
             }

@@ -248,12 +248,8 @@ impl Definer<'_> {
         self.prove_without(parent, &child)?;
         self.release_foreign_keys(child.oid)?;
         self.release_triggers(child.oid)?;
-        for entry in &child.indexes {
-            let mut own = self.definition_to_change(entry.oid)?;
-            if let Some(index) = own.index.as_mut().filter(|index| index.part_of.is_some()) {
-                index.part_of = None;
-                self.update(own)?;
-            }
+        for entry in child.indexes.iter().filter(|entry| entry.definition.part_of.is_some()) {
+            self.change_index(entry.oid, |index| index.part_of = None)?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use niwaki_txn::TableLockMode;
 use super::create_index::NewIndex;
 use super::partition::refuse_without_key;
 use super::partition_only::has_partitions;
-use super::{Definer, is_not, names};
+use super::{Definer, is_not, names, table_of};
 use crate::Result;
 
 /// Indexes of a partition that may become parts of an index above them.
@@ -80,18 +80,21 @@ impl Definer<'_> {
     pub(super) fn attach_index(&mut self, name: &Name, part: &Name) -> Result<()> {
         let mode = TableLockMode::ShareUpdateExclusive;
         let gone = || SqlError::internal("an index has gone");
-        let no_index = |found: &Relation| is_not(found, RelationKind::Index);
-        let (above, table) = self.lock_index(name, [mode, mode], no_index)?;
+        let table =
+            |found: &Relation| table_of(found).ok_or_else(|| is_not(found, RelationKind::Index));
+        let (above, table) = self.lock_index(name, [mode, mode], table)?;
         let table = self.current(table)?;
         if !table.is_partitioned() {
             let what = "ALTER action ATTACH PARTITION cannot be performed on relation";
             return Err(SqlError::new("42809", format!("{what} \"{}\"", above.name))
                 .with_detail("This operation is not supported for indexes."));
         }
-        let no_index = |found: &Relation| {
-            SqlError::new("42P17", format!("\"{}\" is not an index", found.name))
+        let table_of_part = |found: &Relation| {
+            table_of(found).ok_or_else(|| {
+                SqlError::new("42P17", format!("\"{}\" is not an index", found.name))
+            })
         };
-        let (own, _) = self.lock_index(part, [mode, mode], no_index)?;
+        let (own, _) = self.lock_index(part, [mode, mode], table_of_part)?;
         if own.index.as_ref().is_some_and(|index| index.part_of == Some(above.oid)) {
             return Ok(());
         }

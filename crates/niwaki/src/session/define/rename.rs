@@ -17,19 +17,27 @@ use crate::Result;
 impl Definer<'_> {
     pub(super) fn rename(&mut self, spec: &Rename) -> Result<&'static str> {
         let tag = alter_tag(spec.kind);
+        let refuse = |relation: &Relation| {
+            refuse_system(relation)?;
+            // ALTER TABLE may rename any relation, as in PostgreSQL. ALTER INDEX may, too.
+            match spec.kind {
+                RelationKind::Table | RelationKind::Index => Ok(()),
+                kind if relation.kind == kind => Ok(()),
+                kind @ (RelationKind::View | RelationKind::MaterializedView) => {
+                    Err(is_not(relation, kind))
+                }
+                kind => Err(wrong_kind(relation, kind)),
+            }
+        };
+        // Refuses before it waits.
+        if let Ok(found) = self.session.find_relation(&spec.relation) {
+            refuse(&found)?;
+        }
         let modes = [TableLockMode::AccessExclusive; 2];
         // The table of an index has its name.
         let found = self.lock_owned(&spec.relation, "relation", modes, spec.if_exists, table_of)?;
         let Some(relation) = found else { return Ok(tag) };
-        refuse_system(&relation)?;
-        // ALTER TABLE may rename any relation, as in PostgreSQL. ALTER INDEX may, too.
-        let any = matches!(spec.kind, RelationKind::Table | RelationKind::Index);
-        if !any && relation.kind != spec.kind {
-            return Err(match spec.kind {
-                RelationKind::View | RelationKind::MaterializedView => is_not(&relation, spec.kind),
-                kind => wrong_kind(&relation, kind),
-            });
-        }
+        refuse(&relation)?;
         if !matches!(spec.target, RenameTarget::Relation) {
             self.refuse_inherited(&relation, &spec.target)?;
             self.lock_tree(&relation, TableLockMode::AccessExclusive)?;
@@ -145,19 +153,18 @@ impl Definer<'_> {
         let renamed = Arc::new(Relation::unopened(definition.clone()));
         self.update(definition)?;
         for entry in &relation.indexes {
+            if entry.definition.expressions().next().is_none() {
+                continue;
+            }
             let mut own = self.definition_to_change(entry.oid)?;
             let Some(index) = &mut own.index else { continue };
             let keys = index.key.iter_mut().filter_map(|k| k.expression.as_mut());
-            let mut changed = false;
             for stored in keys.chain(&mut index.predicate) {
                 *stored = self.session.with_analysis(|context| {
                     rename_in_expression(stored, from, to, &renamed, context)
                 })?;
-                changed = true;
             }
-            if changed {
-                self.update(own)?;
-            }
+            self.update(own)?;
         }
         Ok(())
     }

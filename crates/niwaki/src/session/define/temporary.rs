@@ -54,8 +54,6 @@ impl Session {
         if self.on_commit.is_empty() {
             return Ok(());
         }
-        let state = self.catalog.state();
-        self.on_commit.retain(|(oid, _)| state.relation(*oid).is_some());
         // A transaction without a transaction number has written no rows.
         if self.open_transaction()?.xid().is_none() {
             return Ok(());
@@ -68,6 +66,14 @@ impl Session {
             self.drop_at_commit(oid)?;
         }
         Ok(())
+    }
+
+    /// Forgets the actions of tables that are gone, after a commit.
+    pub(in crate::session) fn forget_on_commit(&mut self) {
+        if !self.on_commit.is_empty() {
+            let state = self.catalog.state();
+            self.on_commit.retain(|(oid, _)| state.relation(*oid).is_some());
+        }
     }
 
     fn tables_on_commit(&self, wanted: OnCommit) -> Vec<Oid> {
@@ -91,6 +97,9 @@ impl Session {
     }
 
     fn drop_at_commit(&mut self, oid: Oid) -> Result<()> {
+        if self.catalog.state().relation(oid).is_none() {
+            return Ok(());
+        }
         self.release_references(oid)?;
         self.release_readers(oid)?;
         let state = self.catalog.state();
