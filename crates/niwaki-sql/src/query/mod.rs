@@ -11,7 +11,7 @@ mod walk;
 
 use std::sync::Arc;
 
-use niwaki_catalog::Relation;
+use niwaki_catalog::{Column, Relation};
 use niwaki_types::ColumnType;
 
 use crate::context::ColumnInfo;
