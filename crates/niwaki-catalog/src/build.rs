@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use niwaki_env::memory;
 use niwaki_nbtree::{IndexOptions, SplitStrategy, VersionHint};
 use niwaki_storage::{RelFile, RelFileId};
 use niwaki_table::{
@@ -10,7 +11,7 @@ use niwaki_table::{
     KeySource, SequenceOptions, TableDefinition, UniqueCheckTime,
 };
 use niwaki_txn::TableId;
-use niwaki_types::{ColumnMask, ColumnType, Datum, InputContext, KeyOrder, TextSettings};
+use niwaki_types::{ColumnMask, ColumnType, Datum, InputContext, KeyOrder, TextSettings, work};
 
 use crate::compile::ExpressionCompiler;
 use crate::database::table_number;
@@ -50,6 +51,9 @@ pub(crate) fn table_definition(
     indexes: &[IndexEntry],
     definition_of: &dyn Fn(Oid) -> Option<RelationDefinition>,
 ) -> TableDefinition {
+    // What is read here lasts as long as the opened table. No cancel, and no lack of memory in this
+    // moment, may stay with it.
+    let _spared = (memory::spared(), work::asking(None));
     let indexes = indexes
         .iter()
         .filter_map(|entry| {

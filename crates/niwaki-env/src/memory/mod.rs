@@ -202,7 +202,7 @@ pub fn has_room(bytes: usize) -> bool {
 #[cold]
 fn compare(own: usize, wanted: usize) -> Result<(), Full> {
     let (all, limit) = used();
-    if limit == usize::MAX || crate::seeded_bug!("memory_unasked") {
+    if limit == usize::MAX || is_spared() || crate::seeded_bug!("memory_unasked") {
         return Ok(());
     }
     share(own, wanted, all, limit)?;
@@ -217,6 +217,33 @@ fn compare(own: usize, wanted: usize) -> Result<(), Full> {
         return share(own, wanted, resident::purged(), limit);
     }
     Ok(())
+}
+
+std::thread_local! {
+    /// Number of [`Spared`] values in this thread.
+    static SPARED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Spares the thread all refusals of memory until this value is dropped.
+#[must_use = "refusals come back when this value is dropped"]
+#[derive(Debug)]
+pub struct Spared(());
+
+/// Spares the thread all refusals: for short work whose failure would outlast the lack of memory.
+pub fn spared() -> Spared {
+    SPARED.set(SPARED.get() + 1);
+    Spared(())
+}
+
+impl Drop for Spared {
+    fn drop(&mut self) {
+        // A simulation may have begun anew in between.
+        SPARED.set(SPARED.get().saturating_sub(1));
+    }
+}
+
+fn is_spared() -> bool {
+    SPARED.get() > 0
 }
 
 /// Gives back the memory that the thread has freed, before it waits for its client, if other
@@ -274,11 +301,16 @@ mod questions {
     /// number, for any amount. Returns the number of questions since the last call.
     pub fn fail_at(question: Option<u64>) -> u64 {
         REFUSED.set(question);
+        // A simulated process may have ended with its threads.
+        super::SPARED.set(0);
         ASKED.replace(0)
     }
 
     /// Counts a question, and refuses it if it has the chosen number.
     pub(super) fn ask(own: usize, wanted: usize) -> Result<(), Full> {
+        if super::is_spared() {
+            return Ok(());
+        }
         let question = ASKED.get();
         ASKED.set(question.wrapping_add(1));
         match REFUSED.get() == Some(question) {
@@ -481,6 +513,15 @@ mod tests {
         // Two sessions that have half each.
         assert!(!refused(39 << 20, 0, 78 << 20));
         assert!(refused(41 << 20, 0, 82 << 20));
+    }
+
+    #[test]
+    fn a_thread_is_spared_until_the_last_value_goes() {
+        let outer = spared();
+        drop(spared());
+        assert!(is_spared());
+        drop(outer);
+        assert!(!is_spared());
     }
 
     #[test]
