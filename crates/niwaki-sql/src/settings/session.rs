@@ -712,6 +712,8 @@ fn check(definition: &SettingDefinition, text: &str) -> Result<Value, SettingErr
     };
     match definition.name {
         name @ "standard_conforming_strings" if &**given == "off" => unsupported(name),
+        // Triggers and foreign keys would have to follow it.
+        name @ "session_replication_role" if &**given == "replica" => unsupported(name),
         "role" if &**given != "none" => unsupported("SET ROLE"),
         "session_authorization" if value != Value::default_of(definition) => {
             unsupported("SET SESSION AUTHORIZATION")

@@ -33,13 +33,15 @@ impl Session {
         if oid.element().unwrap_or(oid).is_composite() {
             return Ok(None);
         }
+        // Qualified, since columns of the table may have any names.
+        let column = format!("t.{}", quote_identifier(name));
         let (value, from) = match oid.element() {
-            None => (quote_identifier(name), String::new()),
-            Some(_) => ("e".to_owned(), format!(", unnest({}) e", quote_identifier(name))),
+            None => (column, String::new()),
+            Some(_) => ("u.element".to_owned(), format!(", unnest({column}) u(element)")),
         };
         let label_type = ColumnType::new(oid.element().unwrap_or(oid));
         let sql = format!(
-            "SELECT {value} FROM {}{from} WHERE {value} <> ALL (enum_range(NULL::{})) LIMIT 1",
+            "SELECT {value} FROM {} t{from} WHERE {value} <> ALL (enum_range(NULL::{})) LIMIT 1",
             self.qualified_name(table),
             type_in_sql(state, label_type)
         );
@@ -83,7 +85,7 @@ mod tests {
             let mut session = database.session();
             let mut run = |sql: &str| session.execute(sql, ()).unwrap();
             run("create type mood as enum ('sad', 'ok')");
-            run(&format!("create table t (x {column})"));
+            run(&format!("create table t (x {column}, t int, u int, element int, e int)"));
             run(&format!("insert into t values ('{value}'), (null)"));
             assert_eq!(database.check().unwrap().violations, []);
             run("begin");
