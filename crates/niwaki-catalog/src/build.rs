@@ -42,6 +42,12 @@ pub(crate) fn sequence_options(sequence: &SequenceDefinition) -> SequenceOptions
     }
 }
 
+/// Spares the thread refusals of memory and cancels until the result is dropped. An opened relation
+/// keeps what was read of its definition: an error of this moment would stay with it.
+pub(crate) fn spared() -> (memory::Spared, work::Asking) {
+    (memory::spared(), work::asking(None))
+}
+
 /// Builds the table layer's definition of a table of this database. `definition_of` returns an
 /// index's own definition.
 pub(crate) fn table_definition(
@@ -51,9 +57,7 @@ pub(crate) fn table_definition(
     indexes: &[IndexEntry],
     definition_of: &dyn Fn(Oid) -> Option<RelationDefinition>,
 ) -> TableDefinition {
-    // What is read here lasts as long as the opened table. No cancel, and no lack of memory in this
-    // moment, may stay with it.
-    let _spared = (memory::spared(), work::asking(None));
+    let _spared = spared();
     let indexes = indexes
         .iter()
         .filter_map(|entry| {

@@ -7,6 +7,7 @@ use niwaki_env::hash::HashMap;
 use niwaki_types::{Datum, InputContext, KeyOrder, TextSettings, TypeOid, encode_key};
 use serde::{Deserialize, Serialize};
 
+use crate::build;
 use crate::collation::collation_name;
 use crate::definition::{Oid, RelationDefinition};
 use crate::partition_hash::hash_of_row;
@@ -276,6 +277,8 @@ pub fn decode_bound(
     key: &PartitionKey,
     bound: &PartitionBound,
 ) -> Option<Bound> {
+    // A partition without its bound is invisible, for as long as its table is open.
+    let _spared = build::spared();
     let orders = key_orders(table, key);
     let encoded = |text: &str, number: usize| {
         let column = table.columns.get(usize::from(*key.columns.get(number)?))?;
@@ -573,5 +576,37 @@ fn value_text(table: &RelationDefinition, number: usize, text: &str) -> String {
             format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
         }
         _ => format!("'{}'", text.replace('\'', "''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use niwaki_types::{ColumnType, TypeError, work};
+
+    use super::*;
+    use crate::definition::{Column, RelationKind};
+
+    /// A cancel while a table was opened made a partition invisible, as if its bound were damaged.
+    #[test]
+    fn a_bound_is_read_whatever_the_session_is_told() {
+        let json = ColumnType::new(TypeOid::JSONB);
+        let table = RelationDefinition {
+            columns: vec![Column::new("a", json)],
+            ..RelationDefinition::new(Oid(20_000), Oid(2_200), "t".into(), RelationKind::Table)
+        };
+        let key = PartitionKey {
+            strategy: PartitionStrategy::List,
+            columns: vec![0],
+            collations: Vec::new(),
+        };
+        let text = format!("[{}]", vec!["1"; 1000].join(","));
+        let bound = PartitionBound::List(vec![Some(text.clone())]);
+        let cancelled = || Err(TypeError::new("57014", "cancelled"));
+        let _asking = work::asking(Some(Arc::new(cancelled)));
+        let settings = TextSettings::default();
+        let context = InputContext { settings: &settings, now: 0 };
+        let mut reads = (0..1000).map(|_| niwaki_types::input(json, &text, &context));
+        assert!(reads.any(|read| read.is_err()), "others are cancelled");
+        assert!((0..1000).all(|_| decode_bound(&table, &key, &bound).is_some()));
     }
 }
