@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use niwaki_env::memory;
 use niwaki_nbtree::{IndexOptions, SplitStrategy, VersionHint};
 use niwaki_storage::{RelFile, RelFileId};
 use niwaki_table::{
@@ -11,7 +10,7 @@ use niwaki_table::{
     KeySource, SequenceOptions, TableDefinition, UniqueCheckTime,
 };
 use niwaki_txn::TableId;
-use niwaki_types::{ColumnMask, ColumnType, Datum, InputContext, KeyOrder, TextSettings, work};
+use niwaki_types::{ColumnMask, ColumnType, Datum, InputContext, KeyOrder, TextSettings};
 
 use crate::compile::ExpressionCompiler;
 use crate::database::table_number;
@@ -19,6 +18,7 @@ use crate::definition::{
     ConstraintKind, ConstraintTime, Oid, RelationDefinition, RelationOptions, SequenceDefinition,
     StoredExpression,
 };
+use crate::lasting;
 use crate::relation::IndexEntry;
 
 /// Returns the main file of a relation.
@@ -42,12 +42,6 @@ pub(crate) fn sequence_options(sequence: &SequenceDefinition) -> SequenceOptions
     }
 }
 
-/// Spares the thread refusals of memory and cancels until the result is dropped. An opened relation
-/// keeps what was read of its definition: an error of this moment would stay with it.
-pub(crate) fn spared() -> (memory::Spared, work::Asking) {
-    (memory::spared(), work::asking(None))
-}
-
 /// Builds the table layer's definition of a table of this database. `definition_of` returns an
 /// index's own definition.
 pub(crate) fn table_definition(
@@ -57,7 +51,7 @@ pub(crate) fn table_definition(
     indexes: &[IndexEntry],
     definition_of: &dyn Fn(Oid) -> Option<RelationDefinition>,
 ) -> TableDefinition {
-    let _spared = spared();
+    let _spared = lasting::spared();
     let indexes = indexes
         .iter()
         .filter_map(|entry| {

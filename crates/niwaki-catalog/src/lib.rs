@@ -14,6 +14,7 @@ mod function;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
+mod lasting;
 mod numbering;
 mod objects;
 mod overlay;

@@ -7,9 +7,9 @@ use niwaki_env::hash::HashMap;
 use niwaki_types::{Datum, InputContext, KeyOrder, TextSettings, TypeOid, encode_key};
 use serde::{Deserialize, Serialize};
 
-use crate::build;
 use crate::collation::collation_name;
 use crate::definition::{Oid, RelationDefinition};
+use crate::lasting;
 use crate::partition_hash::hash_of_row;
 use crate::relation::Relation;
 
@@ -278,7 +278,7 @@ pub fn decode_bound(
     bound: &PartitionBound,
 ) -> Option<Bound> {
     // A partition without its bound is invisible, for as long as its table is open.
-    let _spared = build::spared();
+    let _spared = lasting::spared();
     let orders = key_orders(table, key);
     let encoded = |text: &str, number: usize| {
         let column = table.columns.get(usize::from(*key.columns.get(number)?))?;
