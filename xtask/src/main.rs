@@ -1,5 +1,6 @@
 //! Tasks of this tree. `cargo xtask tidy` checks the rules that neither the compiler nor clippy can
-//! check. `cargo xtask functions` writes `docs/functions.md` anew.
+//! check. `cargo xtask functions` writes `docs/functions.md` anew, and `cargo xtask settings` writes
+//! `docs/guide/settings.md`.
 #![forbid(unsafe_code)]
 
 mod tidy;
@@ -10,19 +11,20 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy::main(),
-        ["functions"] => functions(),
+        ["functions"] => rewrite("the_document_is_up_to_date"),
+        ["settings"] => rewrite("the_settings_page_is_up_to_date"),
         _ => {
-            eprintln!("usage: cargo xtask tidy | functions");
+            eprintln!("usage: cargo xtask tidy | functions | settings");
             ExitCode::from(2)
         }
     }
 }
 
-/// Runs the test that compares `docs/functions.md` with the tables of functions, and lets it write
-/// the file.
-fn functions() -> ExitCode {
+/// Runs the test that compares a document with the tables that it is made from, and lets it write
+/// the document.
+fn rewrite(test: &str) -> ExitCode {
     let status = Command::new(env!("CARGO"))
-        .args(["test", "-p", "niwaki-sql", "--lib", "the_document_is_up_to_date"])
+        .args(["test", "-p", "niwaki-sql", "--lib", test])
         .env("NIWAKI_REWRITE", "1")
         .status();
     match status {

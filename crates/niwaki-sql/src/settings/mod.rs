@@ -6,6 +6,8 @@
 mod date_style;
 mod session;
 mod table;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub(crate) use session::is_buffer_usage_limit;

@@ -165,7 +165,7 @@ pub(super) fn parse_bool(text: &str) -> Option<bool> {
 }
 
 /// Returns the suffix of the base unit, and its size: in bytes, or in microseconds.
-fn unit_word(unit: Unit) -> (&'static str, f64) {
+pub(super) fn unit_word(unit: Unit) -> (&'static str, f64) {
     match unit {
         Unit::None => ("", 1.0),
         Unit::Bytes => ("B", 1.0),
