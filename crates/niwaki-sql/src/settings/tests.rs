@@ -176,7 +176,7 @@ Some values of PostgreSQL are refused by name (0A000): the isolation level SERIA
 UTF8, and roles other than `postgres`.
 ";
 
-/// Introduces the settings that nobody can change.
+/// Introduces the settings that no client and no start can change.
 const FIXED: &str = "\
 ## Shown only
 
