@@ -2,7 +2,7 @@
 
 use niwaki_types::{Datum, TypeError};
 
-use crate::expression::ExpressionError;
+use crate::relation::expression::ExpressionError;
 
 /// Errors of table operations.
 #[derive(Clone, Debug, thiserror::Error)]

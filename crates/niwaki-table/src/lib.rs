@@ -1,84 +1,66 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod back_pressure;
-mod bitmap_scan;
-mod build;
-mod check;
-mod clean;
-mod conflict;
-mod covered;
-mod dead_entries;
-mod deferred;
-mod definition;
-mod engine;
-mod entries;
-mod error;
-mod expression;
-mod fetch;
-mod fill;
-mod gardener;
-mod index_scan;
-mod insert;
-mod inspect;
-mod keys;
-mod maintained;
-mod mark;
-mod observer;
-mod outcome;
-mod over;
-mod progress;
-mod recheck;
-mod records;
-mod rounds;
-mod row_key;
-mod seq_scan;
-mod sequence;
-mod sort;
-mod stale;
-mod stats;
-mod suspects;
-mod table;
-mod temp;
-mod tid_bitmap;
-mod unique;
-mod update;
-mod update_stats;
-mod values;
-mod workspace;
+// The wings, lowest first. A wing names only itself and the wings before it in this list.
 
-pub use bitmap_scan::{BitmapEffort, BitmapScan, BitmapSource};
-pub use build::BuildOptions;
-pub use check::TableReport;
-pub use conflict::Upsert;
-pub use deferred::DeferredKey;
-pub use definition::{
-    HeapOnlyUpdates, IndexDefinition, KeyColumn, TableDefinition, UniqueCheckTime,
-};
-pub use engine::Engine;
+mod error;
+
+// Sorts of more rows than memory holds, with their temporary files.
+mod sorting;
+
+// Open tables, indexes and sequences, with the memory that belongs to them.
+mod relation;
+
+// Large values: compressed, or in pieces in a heap of their own.
+mod values;
+
+// Index entries: whether the versions that an entry leads to have its key.
+mod entry;
+
+// Reads of rows.
+mod scan;
+
+// Removal of what dead versions leave behind. Changes of rows call it at their end.
+mod cleaning;
+
+// Changes of rows.
+mod row;
+
+// Index builds and checks: work on whole tables.
+mod build;
+
+pub use build::check::TableReport;
+pub use build::index_build::BuildOptions;
+pub use build::progress::{BuildProgress, BuildState, Phase};
+pub use build::stale::{StaleEntries, StaleScan};
+pub use cleaning::maintained::{MaintenanceStats, Visits};
+pub use cleaning::rounds::{Round, Rounds};
 pub use error::{Error, Result, UniqueViolation};
-pub use expression::{ExpressionError, KeyExpression, KeySource};
-pub use fetch::Lookup;
-pub use index_scan::IndexScan;
-pub use keys::{ColumnKeys, ScanKeys};
-pub use maintained::{MaintenanceStats, Visits};
 pub use niwaki_heap::{
     ChainStats, Distribution, HeapStats, Held, InsertOptions, LinePointer, MapOptions, PageRows,
     PageVisibility, RowRef, RowTarget, SnapshotHolds, StoredTuple, VacuumRoots, flags,
 };
 pub use niwaki_nbtree::Direction;
 pub use niwaki_txn::RowLockMode;
-pub use outcome::{ChangedRow, LockOutcome, LockWait, Modify};
-pub use progress::{BuildProgress, BuildState, Phase};
-pub use records::{KeyedRow, KeyedRows, Layout, Run, RunReader, RunWriter};
-pub use rounds::{Round, Rounds};
-pub use seq_scan::SeqScan;
-pub use sequence::{Sequence, SequenceOptions};
-pub use sort::{SortSpace, Sorted, Sorter};
-pub use stale::{StaleEntries, StaleScan};
-pub use stats::TableStats;
-pub use table::Table;
-pub use temp::{TempCounts, TempFile, TempFiles, TempQuota, TempSpace};
-pub use update_stats::UpdateStats;
-pub use values::can_have_large_values;
-pub use workspace::Workspace;
+pub use relation::definition::{
+    HeapOnlyUpdates, IndexDefinition, KeyColumn, TableDefinition, UniqueCheckTime,
+};
+pub use relation::engine::Engine;
+pub use relation::expression::{ExpressionError, KeyExpression, KeySource};
+pub use relation::sequence::{Sequence, SequenceOptions};
+pub use relation::stats::TableStats;
+pub use relation::table::Table;
+pub use relation::update_stats::UpdateStats;
+pub use row::conflict::Upsert;
+pub use row::deferred::DeferredKey;
+pub use row::outcome::{ChangedRow, LockOutcome, LockWait, Modify};
+pub use row::workspace::Workspace;
+pub use scan::bitmap_scan::{BitmapEffort, BitmapScan, BitmapSource};
+pub use scan::fetch::Lookup;
+pub use scan::index_scan::IndexScan;
+pub use scan::keys::{ColumnKeys, ScanKeys};
+pub use scan::seq_scan::SeqScan;
+pub use sorting::records::{KeyedRow, KeyedRows, Layout, Run, RunReader, RunWriter};
+pub use sorting::sort::{SortSpace, Sorted, Sorter};
+pub use sorting::temp::{TempCounts, TempFile, TempFiles, TempQuota, TempSpace};
+pub use values::form::can_have_large_values;

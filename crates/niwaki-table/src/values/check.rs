@@ -9,9 +9,9 @@ use niwaki_storage::{Corruption, Tid};
 use niwaki_txn::Horizon;
 use niwaki_types::{ColumnMask, Datum, ValuePointer};
 
-use super::pieces;
 use crate::error::{Error, Result};
-use crate::table::Table;
+use crate::relation::table::Table;
+use crate::values::pieces;
 
 impl Table {
     /// Examines the value heap, and compares it with the versions of the heap. The table must not

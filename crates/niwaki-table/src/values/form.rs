@@ -33,7 +33,7 @@ const COMPRESS_MIN: usize = 32;
 
 /// The form of a value that is not plain in its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Held<'r> {
+pub(crate) enum Held<'r> {
     /// Compressed in the row.
     Compressed { compression: Compression, raw_length: u32, bytes: Vec<u8> },
     /// Out of line, with its pieces stored.
@@ -44,7 +44,7 @@ pub(super) enum Held<'r> {
 
 impl Held<'_> {
     /// Copies the form of a value from a stored row.
-    pub(super) fn of(apart: Apart<'_>) -> Held<'static> {
+    pub(crate) fn of(apart: Apart<'_>) -> Held<'static> {
         match apart {
             Apart::Compressed { compression, raw_length, bytes } => {
                 Held::Compressed { compression, raw_length, bytes: bytes.to_vec() }
@@ -54,7 +54,7 @@ impl Held<'_> {
     }
 
     /// Returns the form for the row; `None` while the pieces are not written.
-    pub(super) fn apart(&self) -> Option<Apart<'_>> {
+    pub(crate) fn apart(&self) -> Option<Apart<'_>> {
         match self {
             Self::Compressed { compression, raw_length, bytes } => Some(Apart::Compressed {
                 compression: *compression,
@@ -76,7 +76,7 @@ impl Held<'_> {
 
 /// Returns the bytes, header included, that a row may have before its values are compressed or
 /// moved.
-pub(super) fn row_target(has_value_heap: bool) -> usize {
+pub(crate) fn row_target(has_value_heap: bool) -> usize {
     if has_value_heap { ROW_TARGET } else { MAX_TUPLE_SIZE }
 }
 
@@ -109,7 +109,7 @@ fn longest_image(column: ColumnType) -> Option<usize> {
 }
 
 /// A row whose values are being placed.
-pub(super) struct Placement<'r> {
+pub(crate) struct Placement<'r> {
     columns: &'r [ColumnType],
     row: &'r [Datum],
     /// The decided form of each column's value; `None` for a plain value.
@@ -133,7 +133,7 @@ impl<'r> Placement<'r> {
     ///
     /// # Errors
     /// [`Error::ValueTooBig`]; [`Error::RowTooBig`] when the smallest form is still too big.
-    pub(super) fn decide(
+    pub(crate) fn decide(
         columns: &'r [ColumnType],
         row: &'r [Datum],
         mut kept: Vec<Option<Held<'r>>>,

@@ -3,7 +3,7 @@
 use niwaki_storage::{Tid, Xid};
 use niwaki_types::{Compression, ValuePointer};
 
-use super::pieces::write_piece;
+use crate::values::pieces::write_piece;
 
 const FORMAT: &str = include_str!("../../../../docs/format.md");
 

@@ -9,23 +9,19 @@
 //!
 //! - `form`: decides which values of a row are compressed or go out of line.
 //! - `pieces`: stores the bytes of an out-of-line value as a list of rows (TOAST chunks).
-//! - `row`: writes rows with such values.
 //! - `resolve`: reads rows with such values.
-//! - `tend`: frees the space of removed pieces.
 //! - `check`: checks versions against pieces.
+//!
+//! `row/write.rs` writes rows with such values. `cleaning/tend_values.rs` frees the space of
+//! removed pieces.
 //!
 //! **A piece lives as long as the versions that name it.** The transaction that writes the first of
 //! them inserts the piece. The transaction that ends the last of them ends the piece. The README
 //! says why no snapshot misses a piece.
 
-mod check;
-mod form;
+pub(crate) mod check;
+pub(crate) mod form;
 #[cfg(test)]
 mod format_tests;
-mod pieces;
-mod resolve;
-mod row;
-mod tend;
-
-pub use form::can_have_large_values;
-pub(crate) use resolve::Reading;
+pub(crate) mod pieces;
+pub(crate) mod resolve;

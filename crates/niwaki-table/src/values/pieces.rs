@@ -65,7 +65,7 @@ impl<'p> Piece<'p> {
 }
 
 /// Writes the row of a piece into `out`, replacing its contents.
-pub(super) fn write_piece(xid: Xid, rest: u32, next: Tid, bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn write_piece(xid: Xid, rest: u32, next: Tid, bytes: &[u8], out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&xid.0.to_le_bytes());
     out.extend_from_slice(&rest.to_le_bytes());
@@ -75,7 +75,7 @@ pub(super) fn write_piece(xid: Xid, rest: u32, next: Tid, bytes: &[u8], out: &mu
 }
 
 /// Returns the address of a value's first piece.
-pub(super) fn first_piece(pointer: &ValuePointer) -> Tid {
+pub(crate) fn first_piece(pointer: &ValuePointer) -> Tid {
     Tid::new(pointer.block, pointer.offset)
 }
 
@@ -113,7 +113,7 @@ impl Walk {
 /// # Errors
 /// Storage's; the session's interrupts; a read-only transaction's. Pieces stored until then belong
 /// to the transaction, and go with it.
-pub(super) fn store(
+pub(crate) fn store(
     heap: Heap<'_>,
     tx: &Transaction,
     of_key: bool,
@@ -136,21 +136,21 @@ pub(super) fn store(
 
 /// The position at which a walk along a value found no matching piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lost {
+pub(crate) struct Lost {
     /// The expected address of the piece.
-    pub(super) at: Tid,
+    pub(crate) at: Tid,
     /// Bytes of the value from there on.
-    pub(super) rest: u32,
+    pub(crate) rest: u32,
 }
 
 /// The result of a walk along a value, if all of its pieces exist.
-pub(super) type Walked<T> = std::result::Result<T, Lost>;
+pub(crate) type Walked<T> = std::result::Result<T, Lost>;
 
 /// Returns the stored bytes of a value, if all of its pieces exist.
 ///
 /// # Errors
 /// Storage's.
-pub(super) fn read(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked<Vec<u8>>> {
+pub(crate) fn read(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked<Vec<u8>>> {
     let mut walk = Walk::new(pointer);
     // Grows with the bytes that really exist: a damaged length allocates no memory.
     let mut bytes = Vec::new();
@@ -170,7 +170,7 @@ pub(super) fn read(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked<Vec<
 ///
 /// # Errors
 /// Storage's; the session's interrupts; a read-only transaction's.
-pub(super) fn end(
+pub(crate) fn end(
     heap: Heap<'_>,
     tx: &Transaction,
     pointer: &ValuePointer,
@@ -197,7 +197,7 @@ pub(super) fn end(
 ///
 /// # Errors
 /// Storage's.
-pub(super) fn left(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Vec<Tid>> {
+pub(crate) fn left(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Vec<Tid>> {
     let mut walk = Walk::new(pointer);
     let mut rows = Vec::new();
     while !walk.is_over() {
@@ -215,7 +215,7 @@ pub(super) fn left(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Vec<Tid>> {
 ///
 /// # Errors
 /// Storage's.
-pub(super) fn addresses(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked<Vec<Tid>>> {
+pub(crate) fn addresses(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked<Vec<Tid>>> {
     let mut walk = Walk::new(pointer);
     let mut addresses = Vec::new();
     while !walk.is_over() {
@@ -230,7 +230,7 @@ pub(super) fn addresses(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked
 }
 
 /// Notes that these pieces, which one transaction stored, will go.
-pub(super) fn note_ended(heap: Heap<'_>, inserter: Xid, rows: &[Tid]) {
+pub(crate) fn note_ended(heap: Heap<'_>, inserter: Xid, rows: &[Tid]) {
     for rows in rows.chunks(LIST_MAX) {
         heap.note_ended(EndedRows { inserter, rows: rows.to_vec() });
     }
@@ -241,7 +241,7 @@ pub(super) fn note_ended(heap: Heap<'_>, inserter: Xid, rows: &[Tid]) {
 ///
 /// # Errors
 /// Storage's.
-pub(super) fn take_away(heap: Heap<'_>, rows: &[Tid], horizon: &Horizon) -> Result<bool> {
+pub(crate) fn take_away(heap: Heap<'_>, rows: &[Tid], horizon: &Horizon) -> Result<bool> {
     let mut all = true;
     for same in rows.chunk_by(|a, b| a.block == b.block) {
         let Some(first) = same.first() else { continue };
@@ -252,7 +252,7 @@ pub(super) fn take_away(heap: Heap<'_>, rows: &[Tid], horizon: &Horizon) -> Resu
 }
 
 /// Returns true when a row is a piece that this transaction stored.
-pub(super) fn is_of(row: &[u8], inserter: Xid) -> bool {
+pub(crate) fn is_of(row: &[u8], inserter: Xid) -> bool {
     Piece::read(row).is_some_and(|piece| piece.xid == inserter.0)
 }
 

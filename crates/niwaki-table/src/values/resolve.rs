@@ -18,9 +18,9 @@ use niwaki_types::{
     Apart, ColumnMask, Datum, RowView, ValuePointer, Vector, decompress, value_of_image,
 };
 
-use super::pieces::{self, Lost, Walked};
 use crate::error::{Error, Result};
-use crate::table::Table;
+use crate::relation::table::Table;
+use crate::values::pieces::{self, Lost, Walked};
 
 /// The result of reading a row under its page's latch.
 pub(crate) enum Reading {

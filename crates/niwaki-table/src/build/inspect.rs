@@ -1,0 +1,65 @@
+//! Inspection of a table as stored: page by page, without changes, latching one page at a time.
+
+use niwaki_heap::{ChainStats, Held, LinePointer, PageVisibility, SnapshotHolds};
+use niwaki_txn::Holders;
+
+use crate::error::Result;
+use crate::relation::table::Table;
+
+impl Table {
+    /// Returns the visibility map's state of each page, in the order of the blocks.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn visibility_map(&self) -> Result<impl Iterator<Item = PageVisibility> + '_> {
+        let heap = self.heap();
+        heap.open_visibility_map()?;
+        Ok((0..heap.blocks()?).map(move |block| heap.page_visibility(block)))
+    }
+
+    /// Returns the bytes of memory that the map takes.
+    pub fn visibility_map_bytes(&self) -> usize {
+        self.heap().visibility_map_bytes()
+    }
+
+    /// Adds the current state of the chains of a heap page.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn add_chain_stats(&self, block: u32, stats: &mut ChainStats) -> Result<()> {
+        Ok(self.heap().add_chain_stats(block, stats)?)
+    }
+
+    /// Returns the line pointers of a heap page, with the items they point at.
+    ///
+    /// # Errors
+    /// Storage's; an error when there is no such block.
+    pub fn line_pointers(&self, block: u32) -> Result<Vec<LinePointer>> {
+        Ok(self.heap().line_pointers(block)?)
+    }
+
+    /// Adds the versions of a heap page that open snapshots keep.
+    ///
+    /// # Errors
+    /// Storage's.
+    ///
+    /// # Panics
+    /// If `holds` was made for other snapshots.
+    pub fn add_snapshot_holds(
+        &self,
+        block: u32,
+        holders: &Holders,
+        holds: &mut SnapshotHolds,
+    ) -> Result<()> {
+        Ok(self.heap().add_snapshot_holds(block, holders, holds)?)
+    }
+
+    /// Adds, for each open snapshot, the versions of the heap that it alone keeps, as far as passes
+    /// have met them. Costs no I/O.
+    ///
+    /// # Panics
+    /// If the length of `alone` is not the number of snapshots.
+    pub fn add_noted_holds(&self, holders: &Holders, alone: &mut [Held]) {
+        self.heap().add_noted_holds(holders, alone);
+    }
+}

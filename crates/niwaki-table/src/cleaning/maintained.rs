@@ -1,0 +1,261 @@
+//! Maintenance statistics: changes of a table since its last VACUUM and ANALYZE.
+//!
+//! ```text
+//!  counters     ──────┬──────────────────────┬──────────────► only ever grow
+//!                  VACUUM                  now
+//!                     └─ remembered ──────►  the difference
+//! ```
+//!
+//! This adds no counting: VACUUM and ANALYZE remember the values of the running counters. Counters
+//! are in memory. After a start the counters and the remembered values begin at zero.
+//! [`MaintenanceStats::vacuumed`] and [`MaintenanceStats::analyzed`] say whether the numbers go
+//! back to a VACUUM or an ANALYZE.
+
+use niwaki_storage::RelFileId;
+use niwaki_txn::{Holders, TableId};
+
+use crate::relation::engine::Engine;
+use crate::relation::stats::TableStats;
+use crate::relation::table::Table;
+
+/// The most files of one table whose numbers are remembered. A table with an uncommitted TRUNCATE
+/// has two.
+const FILES_MAX: usize = 8;
+
+/// The number of runs of one kind of maintenance, with the time of the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Visits {
+    /// Number of runs since the database was opened.
+    pub count: u64,
+    /// End of the last run, in microseconds since 1970.
+    pub last_us: Option<i64>,
+}
+
+impl Visits {
+    fn add(&mut self, now_us: i64) {
+        self.count += 1;
+        self.last_us = Some(now_us);
+    }
+}
+
+/// Maintenance of a table, and changes since then. The numbers are estimates: changes of aborted
+/// transactions count like committed ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MaintenanceStats {
+    /// Runs by the statement VACUUM.
+    pub vacuum: Visits,
+    /// Vacuum runs by autovacuum.
+    pub autovacuum: Visits,
+    /// Runs by the statement ANALYZE.
+    pub analyze: Visits,
+    /// Analyze runs by autovacuum.
+    pub autoanalyze: Visits,
+    /// True when the table was vacuumed since the database was opened.
+    pub vacuumed: bool,
+    /// True when the table was analyzed since the database was opened.
+    pub analyzed: bool,
+    /// Ended versions that were not removed, and removed versions whose index entries only vacuum
+    /// will find.
+    pub dead: u64,
+    /// Rows inserted since the last VACUUM.
+    pub inserted: u64,
+    /// Rows inserted, updated and deleted since the last ANALYZE.
+    pub modified: u64,
+    /// Rows inserted less rows deleted since the catalog last got the number of rows.
+    pub rows_more: i64,
+}
+
+/// Counter values at the vacuum of a heap, and at the last count of its rows.
+#[derive(Clone, Copy, Debug, Default)]
+struct HeapBaseline {
+    /// Rows updated and deleted, less versions removed: see [`garbage`].
+    garbage: i64,
+    /// Versions that VACUUM had to leave to open snapshots.
+    held: u64,
+    inserted: u64,
+    /// Rows inserted less rows deleted, at the last count of the rows.
+    rows: i64,
+}
+
+/// The remembered values of one table.
+#[derive(Debug, Default)]
+pub(crate) struct Maintained {
+    vacuum: Visits,
+    autovacuum: Visits,
+    analyze: Visits,
+    autoanalyze: Visits,
+    /// Values by heap file, the newest last. TRUNCATE gives a table another file, and a rollback
+    /// brings the old one back.
+    heaps: Vec<(RelFileId, HeapBaseline)>,
+    modified: u64,
+}
+
+impl Maintained {
+    /// Returns the remembered values of a file. After a start there are none.
+    fn heap(&self, file: RelFileId) -> HeapBaseline {
+        self.heaps
+            .iter()
+            .find(|(of, _)| *of == file)
+            .map_or_else(HeapBaseline::default, |(_, b)| *b)
+    }
+
+    fn set_heap(&mut self, file: RelFileId, baseline: HeapBaseline) {
+        self.heaps.retain(|(of, _)| *of != file);
+        if self.heaps.len() == FILES_MAX {
+            self.heaps.remove(0);
+        }
+        self.heaps.push((file, baseline));
+    }
+}
+
+/// Returns the number of versions and entries that wait for removal, by the counters.
+///
+/// Each update and each deletion ends a version, or leaves one that an abort made. Each pass counts
+/// its removals. Entries that the gardener had no room for, or forgot when the indexes changed,
+/// wait for vacuum, too.
+fn garbage(stats: &TableStats) -> i64 {
+    let heap = &stats.heap;
+    let left = stats.updates.total() + stats.deleted + heap.forgotten + stats.suspects_forgotten;
+    let removed = heap.pruned_by_horizon + heap.pruned_by_interval + heap.pruned_aborted;
+    left.cast_signed() - removed.cast_signed()
+}
+
+fn rows(stats: &TableStats) -> i64 {
+    stats.inserted.cast_signed() - stats.deleted.cast_signed()
+}
+
+fn modified(stats: &TableStats) -> u64 {
+    stats.inserted + stats.updates.total() + stats.deleted
+}
+
+impl Table {
+    /// Returns the maintenance of the table, and the changes since then.
+    pub fn maintenance_stats(&self) -> MaintenanceStats {
+        let stats = self.stats();
+        let maintained = self.counters.maintained.lock();
+        let heap = maintained.heap(self.definition.file.id);
+        let dead = garbage(&stats) - heap.garbage + heap.held.cast_signed();
+        let Maintained { vacuum, autovacuum, analyze, autoanalyze, .. } = *maintained;
+        MaintenanceStats {
+            vacuum,
+            autovacuum,
+            analyze,
+            autoanalyze,
+            vacuumed: vacuum.count + autovacuum.count > 0,
+            analyzed: analyze.count + autoanalyze.count > 0,
+            dead: u64::try_from(dead).unwrap_or(0),
+            inserted: stats.inserted.saturating_sub(heap.inserted),
+            modified: modified(&stats).saturating_sub(maintained.modified),
+            rows_more: rows(&stats) - heap.rows,
+        }
+    }
+
+    /// Notes that VACUUM has passed over the heap and left `held` versions to open snapshots.
+    /// VACUUM also gives the number of rows to the catalog.
+    pub fn note_vacuum(&self, automatic: bool, held: u64) {
+        let now_us = self.engine.storage().env().clock.now_unix_us();
+        let stats = self.stats();
+        let mut maintained = self.counters.maintained.lock();
+        match automatic {
+            true => maintained.autovacuum.add(now_us),
+            false => maintained.vacuum.add(now_us),
+        }
+        let baseline = HeapBaseline {
+            garbage: garbage(&stats),
+            held,
+            inserted: stats.inserted,
+            rows: rows(&stats),
+        };
+        maintained.set_heap(self.definition.file.id, baseline);
+    }
+
+    /// Notes that ANALYZE has read its sample; `before` holds the counters at the start of the
+    /// sample. ANALYZE also gives the number of rows to the catalog.
+    pub fn note_analyze(&self, automatic: bool, before: &TableStats) {
+        let now_us = self.engine.storage().env().clock.now_unix_us();
+        let file = self.definition.file.id;
+        let mut maintained = self.counters.maintained.lock();
+        match automatic {
+            true => maintained.autoanalyze.add(now_us),
+            false => maintained.analyze.add(now_us),
+        }
+        maintained.modified = modified(before);
+        let baseline = HeapBaseline { rows: rows(before), ..maintained.heap(file) };
+        maintained.set_heap(file, baseline);
+    }
+
+    /// Returns the ended versions that one of these snapshots keeps, as far as passes have met
+    /// them. Reads no page.
+    pub fn noted_holds(&self, holders: &Holders) -> niwaki_heap::Held {
+        self.heap().noted_holds(holders)
+    }
+
+    /// Returns true when the table was used since the database was opened.
+    pub fn is_used(&self) -> bool {
+        let stats = self.stats();
+        self.heap().knows_visibility() || modified(&stats) + stats.seq_scans + stats.index_scans > 0
+    }
+
+    /// Returns the number of pages that the visibility map does not call all-visible. Returns
+    /// `None` without a map, which small tables do not have.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn hidden_pages(&self) -> crate::Result<Option<u32>> {
+        let heap = self.heap();
+        if !heap.has_visibility_map()? {
+            return Ok(None);
+        }
+        Ok(Some(heap.blocks()?.saturating_sub(heap.all_visible_pages()?)))
+    }
+}
+
+impl Engine {
+    /// Notes that a table has a new, empty heap in this file (TRUNCATE).
+    pub fn note_emptied(&self, table: TableId, file: RelFileId) {
+        let counters = self.counters(table);
+        let stats = counters.read();
+        let baseline = HeapBaseline {
+            garbage: garbage(&stats),
+            held: 0,
+            inserted: stats.inserted,
+            rows: rows(&stats),
+        };
+        counters.maintained.lock().set_heap(file, baseline);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_what_ended_less_what_was_removed() {
+        let mut stats = TableStats { deleted: 5, ..TableStats::default() };
+        stats.updates.heap_only[0] = 10;
+        stats.updates.no_room = 1;
+        assert_eq!(garbage(&stats), 16);
+        stats.heap.pruned_by_horizon = 7;
+        stats.heap.pruned_by_interval = 2;
+        stats.heap.pruned_aborted = 1;
+        assert_eq!(garbage(&stats), 6);
+        stats.heap.forgotten = 3;
+        stats.suspects_forgotten = 1;
+        assert_eq!(garbage(&stats), 10);
+    }
+
+    #[test]
+    fn each_file_has_its_baseline() {
+        let mut maintained = Maintained::default();
+        let of = |inserted| HeapBaseline { inserted, ..HeapBaseline::default() };
+        maintained.set_heap(RelFileId(1), of(1));
+        maintained.set_heap(RelFileId(2), of(2));
+        assert_eq!(maintained.heap(RelFileId(1)).inserted, 1, "a rollback brings it back");
+        maintained.set_heap(RelFileId(1), of(3));
+        assert_eq!(maintained.heap(RelFileId(1)).inserted, 3);
+        assert_eq!(maintained.heap(RelFileId(9)).inserted, 0);
+        (10..30).for_each(|file| maintained.set_heap(RelFileId(file), of(file)));
+        assert_eq!(maintained.heaps.len(), FILES_MAX);
+        assert_eq!(maintained.heap(RelFileId(29)).inserted, 29);
+    }
+}

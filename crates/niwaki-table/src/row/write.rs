@@ -1,0 +1,315 @@
+//! Writes of rows with large values.
+
+use std::sync::Arc;
+
+use niwaki_env::seeded_bug;
+use niwaki_heap::{
+    Heap, InsertOptions, MAX_TUPLE_SIZE, NewRow, Outcome, RowTarget, TUPLE_HEADER_SIZE, UpdateKind,
+    VersionRow,
+};
+use niwaki_storage::Corruption;
+use niwaki_txn::{Transaction, View};
+use niwaki_types::{Apart, Datum, RowView, TypeOid, ValuePointer, form_row, form_row_apart, image};
+
+use crate::error::{Error, Result};
+use crate::relation::table::Table;
+use crate::row::update::Queue;
+use crate::row::workspace::Workspace;
+use crate::values::form::{Held, Placement, row_target};
+use crate::values::pieces::{self, Lost};
+
+/// The pointers of a row to its out-of-line values, with their columns.
+type Pointers = Vec<(usize, ValuePointer)>;
+
+/// The header facts of a formed row, whose bytes are elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Formed {
+    natts: u16,
+    has_nulls: bool,
+    has_external: bool,
+}
+
+impl Formed {
+    /// Returns the row for the heap.
+    pub(crate) fn row<'b>(&self, bytes: &'b [u8]) -> NewRow<'b> {
+        let Self { natts, has_nulls, has_external } = *self;
+        NewRow { natts, has_nulls, has_external, bytes }
+    }
+}
+
+impl Table {
+    /// Returns the operations of the heap of large values, if the table has one.
+    #[inline]
+    pub fn value_heap(&self) -> Option<Heap<'_>> {
+        let relation = self.values.as_ref()?;
+        Some(Heap::new(self.engine.storage(), self.engine.transactions(), relation))
+    }
+
+    /// Appends the stored form of a row (all columns) to `out`, if all of its values can stay
+    /// plain.
+    #[inline]
+    pub(crate) fn form_plain(&self, row: &[Datum], out: &mut Vec<u8>) -> Option<Formed> {
+        // Such a value would be copied, and the buffer would stay that large.
+        if row.iter().any(|value| length_at_least(value) > MAX_TUPLE_SIZE) {
+            return None;
+        }
+        let start = out.len();
+        let has_nulls = form_row(&self.definition.columns, row, out);
+        if out.len() - start + TUPLE_HEADER_SIZE > row_target(self.values.is_some()) {
+            out.truncate(start);
+            return None;
+        }
+        Some(Formed { natts: row.len() as u16, has_nulls, has_external: false })
+    }
+
+    /// Appends the stored form of a new row (all columns) to `work.row`. Stores the values that go
+    /// out of line, and notes them in `work.values`, replacing its contents.
+    ///
+    /// # Errors
+    /// [`Error::RowTooBig`], [`Error::ValueTooBig`]; storage's, interrupts.
+    #[inline]
+    pub(crate) fn form(
+        &self,
+        tx: &Transaction,
+        row: &[Datum],
+        options: InsertOptions,
+        work: &mut Workspace,
+    ) -> Result<Formed> {
+        work.values.clear();
+        match self.form_plain(row, &mut work.row) {
+            Some(formed) => Ok(formed),
+            None => {
+                let held = self.place_values(row, Vec::new())?;
+                self.form_held(tx, row, held, options, work)
+            }
+        }
+    }
+
+    /// Decides the form of each value of a row.
+    fn place_values<'r>(
+        &'r self,
+        row: &'r [Datum],
+        kept: Vec<Option<Held<'r>>>,
+    ) -> Result<Vec<Option<Held<'r>>>> {
+        let (columns, heap) = (&self.definition.columns, self.values.is_some());
+        Placement::decide(columns, row, kept, &self.indexed_columns, heap)
+    }
+
+    /// Stores the values that go out of line, and appends the stored form of the row to `work.row`.
+    fn form_held(
+        &self,
+        tx: &Transaction,
+        row: &[Datum],
+        mut held: Vec<Option<Held<'_>>>,
+        options: InsertOptions,
+        work: &mut Workspace,
+    ) -> Result<Formed> {
+        for (column, held) in held.iter_mut().enumerate() {
+            let Some(Held::ToWrite { compression, raw_length, bytes }) = held else { continue };
+            let Some(heap) = self.value_heap() else { continue };
+            let (of_key, form) = (self.keys_read(column), (*compression, *raw_length));
+            let pointer = pieces::store(heap, tx, of_key, form, bytes, options)?;
+            work.values.push((column, pointer));
+            *held = Some(Held::OutOfLine(pointer));
+        }
+        let has_external = held.iter().flatten().any(|held| matches!(held, Held::OutOfLine(_)));
+        let apart = |column: usize| held.get(column)?.as_ref()?.apart();
+        let has_nulls = form_row_apart(&self.definition.columns, row, apart, &mut work.row);
+        Ok(Formed { natts: row.len() as u16, has_nulls, has_external })
+    }
+
+    /// Replaces the version of `target`, whose values are `old`, by `new` (all columns each). Waits
+    /// for other transactions that block the row. Unchanged values stay in place; changed ones are
+    /// ended.
+    ///
+    /// Pieces are stored late: after the row is locked for this transaction, so that the row can
+    /// only end in being replaced. An update that must wait, or that finds the row changed, has
+    /// stored nothing yet.
+    pub(crate) fn replace<'t>(
+        &self,
+        view: &View<'t>,
+        target: RowTarget,
+        (old, new): (&[Datum], &[Datum]),
+        kind: UpdateKind,
+        queue: &mut Queue<'t>,
+        work: &mut Workspace,
+    ) -> Result<Outcome> {
+        let tx = view.transaction();
+        let heap = self.heap();
+        work.row.clear();
+        let mut before = None;
+        if let Some(formed) = self.form_plain(new, &mut work.row) {
+            let row = formed.row(&work.row);
+            match self
+                .attempt(tx, queue, || heap.update_unless_external(view, target, row, kind))?
+            {
+                Outcome::External(version) => before = Some(version),
+                outcome => return Ok(outcome),
+            }
+        }
+        let before = match before {
+            Some(before) => before,
+            None => match heap.read_target(view, target, |row| VersionRow::from(row))? {
+                Some(before) => before,
+                None => return Ok(Outcome::Gone),
+            },
+        };
+        let (kept, named) = self.kept_values(&before, old, new)?;
+        let held = self.place_values(new, kept)?;
+        if held.iter().flatten().any(|held| matches!(held, Held::ToWrite { .. })) {
+            let mode = queue.mode;
+            match self.attempt(tx, queue, || heap.lock(view, target, mode))? {
+                Outcome::Done { .. } => {}
+                outcome => return Ok(outcome),
+            }
+        }
+        work.row.clear();
+        work.values.clear();
+        let stays = |pointer: &ValuePointer| held.contains(&Some(Held::OutOfLine(*pointer)));
+        let mut dropped = named;
+        dropped.retain(|(_, pointer)| !stays(pointer) || seeded_bug!("values-kept-by-update"));
+        let formed = self.form_held(tx, new, held, InsertOptions::default(), work)?;
+        let row = formed.row(&work.row);
+        let outcome = self.attempt(tx, queue, || heap.update(view, target, row, kind))?;
+        if matches!(outcome, Outcome::Done { .. }) {
+            self.end_values(tx, &dropped)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Repeats an operation until no other transaction blocks it.
+    pub(crate) fn attempt<'t>(
+        &self,
+        tx: &'t Transaction,
+        queue: &mut Queue<'t>,
+        mut operation: impl FnMut() -> niwaki_heap::Result<Outcome>,
+    ) -> Result<Outcome> {
+        // Ends: each turn but the last waits for the end of a transaction or lock.
+        loop {
+            match operation()? {
+                Outcome::Wait(blocker) => {
+                    self.wait(tx, blocker, queue)?;
+                }
+                outcome => return Ok(outcome),
+            }
+        }
+    }
+
+    /// Returns, by column, the old version's form of each value that the new one has too. Also
+    /// returns all pointers of the old version, with their columns.
+    fn kept_values(
+        &self,
+        before: &VersionRow,
+        old: &[Datum],
+        new: &[Datum],
+    ) -> Result<(Vec<Option<Held<'static>>>, Pointers)> {
+        let columns = &self.definition.columns;
+        let VersionRow { natts, has_nulls, bytes } = before;
+        let mut view = RowView::new(columns, usize::from(*natts), *has_nulls, bytes)?;
+        let (mut kept, mut named) = (vec![None; columns.len()], Vec::new());
+        for (column, place) in kept.iter_mut().enumerate() {
+            let Some(apart) = view.get_apart(column)? else { continue };
+            if let Apart::OutOfLine(pointer) = apart {
+                named.push((column, pointer));
+            }
+            if is_same(columns[column].oid, &old[column], &new[column]) {
+                *place = Some(Held::of(apart));
+            }
+        }
+        Ok((kept, named))
+    }
+
+    /// Returns true when the key of some index, or its predicate, depends on a column.
+    fn keys_read(&self, column: usize) -> bool {
+        (0..self.indexes.len()).any(|index| self.index_reads(index, column))
+    }
+
+    /// Returns the pointers of a version, with their columns.
+    pub(crate) fn pointers_of(&self, version: &VersionRow) -> Result<Pointers> {
+        let VersionRow { natts, has_nulls, bytes } = version;
+        let columns = &self.definition.columns;
+        let mut view = RowView::new(columns, usize::from(*natts), *has_nulls, bytes)?;
+        let mut pointers = Vec::new();
+        for column in 0..usize::from(*natts) {
+            if let Some(Apart::OutOfLine(pointer)) = view.get_apart(column)? {
+                pointers.push((column, pointer));
+            }
+        }
+        Ok(pointers)
+    }
+
+    /// Ends values, given with their columns, that no version names any more once this transaction
+    /// has committed. Pieces of values that keys are made of stay until the version is pruned and
+    /// its entries are handled. Without them its keys could not be computed.
+    ///
+    /// # Errors
+    /// Storage's, interrupts; XX001 when a value is not whole.
+    pub(crate) fn end_values(
+        &self,
+        tx: &Transaction,
+        pointers: &[(usize, ValuePointer)],
+    ) -> Result<()> {
+        for (column, pointer) in pointers {
+            let told = !self.keys_read(*column);
+            let lost = match self.value_heap() {
+                Some(heap) => pieces::end(heap, tx, pointer, told)?.err(),
+                None => {
+                    Some(Lost { at: pieces::first_piece(pointer), rest: pointer.stored_length })
+                }
+            };
+            if let Some(lost) = lost {
+                return Err(self.lost_value(pointer, lost));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the error for a value that is not whole (XX001).
+    #[cold]
+    pub(crate) fn lost_value(&self, pointer: &ValuePointer, lost: Lost) -> Error {
+        let corruption = self.lost_piece(pointer, lost);
+        Error::Storage(niwaki_storage::Error::Corruption(Box::new(corruption)))
+    }
+
+    /// Describes a value that is not whole.
+    pub(crate) fn lost_piece(&self, pointer: &ValuePointer, lost: Lost) -> Corruption {
+        let Lost { at, rest } = lost;
+        Corruption {
+            file: format!("values of table \"{}\"", self.definition.name),
+            block: Some(at.block.0),
+            item: Some(at.offset.0),
+            invariant: "H3.a",
+            detail: format!(
+                "a piece of the value of {} bytes that transaction {} stored at {} is not there, \
+                 with {rest} bytes to come",
+                pointer.stored_length,
+                pointer.xid,
+                pieces::first_piece(pointer),
+            ),
+        }
+    }
+}
+
+/// Returns a lower bound of a value's bytes that is free to compute.
+fn length_at_least(value: &Datum) -> usize {
+    match value {
+        Datum::Text(text) => text.len(),
+        Datum::Bytea(bytes) => bytes.len(),
+        _ => 0,
+    }
+}
+
+/// Returns true when two values of a type look the same. Most values that an update leaves alone
+/// are the same object.
+fn is_same(oid: TypeOid, a: &Datum, b: &Datum) -> bool {
+    let very_same = match (a, b) {
+        (Datum::Text(a), Datum::Text(b)) => Arc::ptr_eq(a, b),
+        (Datum::Bytea(a), Datum::Bytea(b)) => Arc::ptr_eq(a, b),
+        (Datum::Numeric(a), Datum::Numeric(b)) => Arc::ptr_eq(a, b),
+        (Datum::Jsonb(a), Datum::Jsonb(b)) => Arc::ptr_eq(a, b),
+        (Datum::Array(_, a), Datum::Array(_, b)) => Arc::ptr_eq(a, b),
+        (Datum::Record(_, a), Datum::Record(_, b)) => Arc::ptr_eq(a, b),
+        _ => false,
+    };
+    very_same || (!a.is_null() && !b.is_null() && image(oid, a) == image(oid, b))
+}
