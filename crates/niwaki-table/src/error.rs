@@ -1,8 +1,9 @@
 //! Errors of table operations.
 
-use niwaki_types::{Datum, TypeError};
+use std::error::Error as StdError;
+use std::sync::Arc;
 
-use crate::relation::expression::ExpressionError;
+use niwaki_types::{Datum, TypeError};
 
 /// Errors of table operations.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -75,6 +76,10 @@ pub enum Error {
     #[error("{0}")]
     Limit(String),
 }
+
+/// The error of an expression that has no value for a row. The layer that made the expression knows
+/// its real type.
+pub type ExpressionError = Arc<dyn StdError + Send + Sync>;
 
 /// The existing key behind a unique violation.
 #[derive(Clone, Debug)]

@@ -35,7 +35,7 @@ pub use build::progress::{BuildProgress, BuildState, Phase};
 pub use build::stale::{StaleEntries, StaleScan};
 pub use cleaning::maintained::{MaintenanceStats, Visits};
 pub use cleaning::rounds::{Round, Rounds};
-pub use error::{Error, Result, UniqueViolation};
+pub use error::{Error, ExpressionError, Result, UniqueViolation};
 pub use niwaki_heap::{
     ChainStats, Distribution, HeapStats, Held, InsertOptions, LinePointer, MapOptions, PageRows,
     PageVisibility, RowRef, RowTarget, SnapshotHolds, StoredTuple, VacuumRoots, flags,
@@ -46,7 +46,7 @@ pub use relation::definition::{
     HeapOnlyUpdates, IndexDefinition, KeyColumn, TableDefinition, UniqueCheckTime,
 };
 pub use relation::engine::Engine;
-pub use relation::expression::{ExpressionError, KeyExpression, KeySource};
+pub use relation::expression::{KeyExpression, KeySource};
 pub use relation::sequence::{Sequence, SequenceOptions};
 pub use relation::stats::TableStats;
 pub use relation::table::Table;

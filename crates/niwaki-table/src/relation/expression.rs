@@ -1,15 +1,12 @@
 //! Computed index keys and predicates: the trait that the SQL layer implements.
 
 use std::any::Any;
-use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
 use niwaki_types::{ColumnMask, Datum};
 
-/// The error of an expression that has no value for a row. The layer that made the expression knows
-/// its real type.
-pub type ExpressionError = Arc<dyn StdError + Send + Sync>;
+use crate::error::ExpressionError;
 
 /// An expression over the columns of one table: a key column of an index, or a partial index's
 /// predicate.
