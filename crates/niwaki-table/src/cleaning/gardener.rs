@@ -59,7 +59,7 @@ use niwaki_types::{ColumnMask, Datum, TypeError, work};
 use crate::entry::row_key::{HasKey, KeyMemo};
 use crate::entry::unique::storage;
 use crate::error::{Error, Result};
-use crate::relation::stats::count;
+use crate::relation::count::count;
 use crate::relation::suspects::{Found, Taken};
 use crate::relation::table::Table;
 

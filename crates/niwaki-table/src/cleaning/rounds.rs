@@ -34,7 +34,7 @@ use niwaki_storage::{Csn, Lsn};
 use niwaki_txn::{Horizon, SessionControl};
 
 use crate::error::Result;
-use crate::relation::stats::count;
+use crate::relation::count::count;
 use crate::relation::table::Table;
 
 /// The most heap pages that one round over a table looks at.

@@ -17,10 +17,11 @@ use niwaki_storage::{RelFile, RelFileId, Storage};
 use niwaki_txn::{TableId, Transaction, TransactionManager};
 
 use crate::error::Result;
+use crate::relation::count::count;
 use crate::relation::definition::{IndexDefinition, TableDefinition};
 use crate::relation::over::OverLeaves;
 use crate::relation::sequence::{SequenceManager, SequenceState};
-use crate::relation::stats::{Counters, count};
+use crate::relation::stats::Counters;
 use crate::relation::suspects::Suspects;
 use crate::sorting::temp::{TempFiles, TempQuota, TempSpace};
 

@@ -19,8 +19,9 @@ use niwaki_types::{ColumnMask, form_tells};
 
 use crate::entry::row_key::{HasKey, Stored};
 use crate::error::Result;
+use crate::relation::count::count;
 use crate::relation::definition::TableDefinition;
-use crate::relation::stats::{Counters, count};
+use crate::relation::stats::Counters;
 use crate::relation::suspects::Found;
 use crate::relation::table::TableIndex;
 

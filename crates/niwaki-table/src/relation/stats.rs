@@ -89,12 +89,3 @@ counters! {
     /// The number of these pages that got a pass.
     round_passes,
 }
-
-/// Adds to a counter, unless `by` is 0: an atomic addition has a noticeable cost.
-#[inline]
-pub(crate) fn count(counter: &AtomicU64, by: u64) {
-    if by > 0 {
-        // Relaxed: nothing else is ordered by a statistic.
-        counter.fetch_add(by, Ordering::Relaxed);
-    }
-}

@@ -12,8 +12,8 @@
 
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 
+use crate::relation::count::count;
 use crate::relation::definition::HeapOnlyUpdates;
-use crate::relation::stats::count;
 
 /// The number of index entries from which on heap-only updates share a cell.
 pub(crate) const MANY_INDEXES: usize = 4;

@@ -13,8 +13,8 @@ use std::time::Duration;
 use niwaki_txn::{Sleep, Transaction};
 
 use crate::error::{Error, Result};
+use crate::relation::count::count;
 use crate::relation::engine::Engine;
-use crate::relation::stats::count;
 use crate::relation::table::Table;
 use crate::row::workspace::Workspace;
 

@@ -41,7 +41,7 @@ use niwaki_types::Datum;
 
 use crate::entry::recheck::{Entry, Seen};
 use crate::error::{Error, Result};
-use crate::relation::stats::count;
+use crate::relation::count::count;
 use crate::relation::table::Table;
 use crate::row::deferred::FoundKey;
 use crate::row::insert::RowEntry;

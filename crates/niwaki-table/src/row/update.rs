@@ -9,8 +9,8 @@ use niwaki_txn::{
 use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::{Error, Result};
+use crate::relation::count::count;
 use crate::relation::definition::{HeapOnlyUpdates, UniqueCheckTime};
-use crate::relation::stats::count;
 use crate::relation::table::Table;
 use crate::row::insert::RowEntry;
 use crate::row::outcome::{ChangedRow, LockOutcome, LockWait, Modify};

@@ -14,7 +14,7 @@ use niwaki_storage::{OffsetNumber, ReadAhead, ReadStream, Tid};
 use niwaki_txn::{Horizon, Snapshot, Transaction};
 
 use crate::error::{Error, Result};
-use crate::relation::stats::count;
+use crate::relation::count::count;
 use crate::relation::table::Table;
 use crate::scan::keys::ScanKeys;
 use crate::scan::tid_bitmap::{BitmapPage, BitmapPages, TidBitmap};

@@ -9,7 +9,7 @@ use niwaki_types::{ColumnMask, Datum};
 use crate::entry::recheck::Entry;
 use crate::entry::row_key::HasKey;
 use crate::error::Result;
-use crate::relation::stats::count;
+use crate::relation::count::count;
 use crate::relation::table::Table;
 use crate::scan::entries::EntryScan;
 use crate::values::resolve::Reading;

@@ -6,7 +6,7 @@ use niwaki_txn::{Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum, TypeError};
 
 use crate::error::{Error, Result};
-use crate::relation::stats::count;
+use crate::relation::count::count;
 use crate::relation::table::{Table, TableIndex};
 use crate::scan::entries::EntryScan;
 use crate::scan::keys::{KeyWalk, ScanKeys, WalkState};

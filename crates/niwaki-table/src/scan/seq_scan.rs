@@ -8,7 +8,7 @@ use niwaki_storage::{ReadAhead, ReadStream};
 use niwaki_txn::{Horizon, Snapshot, Transaction};
 
 use crate::error::Result;
-use crate::relation::stats::count;
+use crate::relation::count::count;
 use crate::relation::table::Table;
 
 /// A scan over a range of blocks. Holds no latch and no pin between calls.
