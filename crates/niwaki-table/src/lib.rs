@@ -33,7 +33,7 @@ pub use build::check::TableReport;
 pub use build::index_build::BuildOptions;
 pub use build::progress::{BuildProgress, BuildState, Phase};
 pub use build::stale::{StaleEntries, StaleScan};
-pub use cleaning::maintained::{MaintenanceStats, Visits};
+pub use cleaning::maintained::MaintenanceStats;
 pub use cleaning::rounds::{Round, Rounds};
 pub use error::{Error, ExpressionError, Result, UniqueViolation};
 pub use niwaki_heap::{
@@ -42,6 +42,7 @@ pub use niwaki_heap::{
 };
 pub use niwaki_nbtree::Direction;
 pub use niwaki_txn::RowLockMode;
+pub use relation::baseline::Visits;
 pub use relation::definition::{
     HeapOnlyUpdates, IndexDefinition, KeyColumn, TableDefinition, UniqueCheckTime,
 };

@@ -14,29 +14,10 @@
 use niwaki_storage::RelFileId;
 use niwaki_txn::{Holders, TableId};
 
+use crate::relation::baseline::{HeapBaseline, Maintained, Visits};
 use crate::relation::engine::Engine;
 use crate::relation::stats::TableStats;
 use crate::relation::table::Table;
-
-/// The most files of one table whose numbers are remembered. A table with an uncommitted TRUNCATE
-/// has two.
-const FILES_MAX: usize = 8;
-
-/// The number of runs of one kind of maintenance, with the time of the last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Visits {
-    /// Number of runs since the database was opened.
-    pub count: u64,
-    /// End of the last run, in microseconds since 1970.
-    pub last_us: Option<i64>,
-}
-
-impl Visits {
-    fn add(&mut self, now_us: i64) {
-        self.count += 1;
-        self.last_us = Some(now_us);
-    }
-}
 
 /// Maintenance of a table, and changes since then. The numbers are estimates: changes of aborted
 /// transactions count like committed ones.
@@ -63,49 +44,6 @@ pub struct MaintenanceStats {
     pub modified: u64,
     /// Rows inserted less rows deleted since the catalog last got the number of rows.
     pub rows_more: i64,
-}
-
-/// Counter values at the vacuum of a heap, and at the last count of its rows.
-#[derive(Clone, Copy, Debug, Default)]
-struct HeapBaseline {
-    /// Rows updated and deleted, less versions removed: see [`garbage`].
-    garbage: i64,
-    /// Versions that VACUUM had to leave to open snapshots.
-    held: u64,
-    inserted: u64,
-    /// Rows inserted less rows deleted, at the last count of the rows.
-    rows: i64,
-}
-
-/// The remembered values of one table.
-#[derive(Debug, Default)]
-pub(crate) struct Maintained {
-    vacuum: Visits,
-    autovacuum: Visits,
-    analyze: Visits,
-    autoanalyze: Visits,
-    /// Values by heap file, the newest last. TRUNCATE gives a table another file, and a rollback
-    /// brings the old one back.
-    heaps: Vec<(RelFileId, HeapBaseline)>,
-    modified: u64,
-}
-
-impl Maintained {
-    /// Returns the remembered values of a file. After a start there are none.
-    fn heap(&self, file: RelFileId) -> HeapBaseline {
-        self.heaps
-            .iter()
-            .find(|(of, _)| *of == file)
-            .map_or_else(HeapBaseline::default, |(_, b)| *b)
-    }
-
-    fn set_heap(&mut self, file: RelFileId, baseline: HeapBaseline) {
-        self.heaps.retain(|(of, _)| *of != file);
-        if self.heaps.len() == FILES_MAX {
-            self.heaps.remove(0);
-        }
-        self.heaps.push((file, baseline));
-    }
 }
 
 /// Returns the number of versions and entries that wait for removal, by the counters.
@@ -242,20 +180,5 @@ mod tests {
         stats.heap.forgotten = 3;
         stats.suspects_forgotten = 1;
         assert_eq!(garbage(&stats), 10);
-    }
-
-    #[test]
-    fn each_file_has_its_baseline() {
-        let mut maintained = Maintained::default();
-        let of = |inserted| HeapBaseline { inserted, ..HeapBaseline::default() };
-        maintained.set_heap(RelFileId(1), of(1));
-        maintained.set_heap(RelFileId(2), of(2));
-        assert_eq!(maintained.heap(RelFileId(1)).inserted, 1, "a rollback brings it back");
-        maintained.set_heap(RelFileId(1), of(3));
-        assert_eq!(maintained.heap(RelFileId(1)).inserted, 3);
-        assert_eq!(maintained.heap(RelFileId(9)).inserted, 0);
-        (10..30).for_each(|file| maintained.set_heap(RelFileId(file), of(file)));
-        assert_eq!(maintained.heaps.len(), FILES_MAX);
-        assert_eq!(maintained.heap(RelFileId(29)).inserted, 29);
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! - `expression`, `definition`: what the catalog says of a table and its indexes.
 //! - `count`, `update_stats`, `fill`, `stats`: counters of a table, and what is learnt from them.
+//! - `baseline`: these counters at the last VACUUM and ANALYZE.
 //! - `suspects`, `over`: what memory knows about the entries of an index.
 //! - `sequence`: numbers that are given out once.
 //! - `engine`: finds the state of each open relation.
 //! - `observer`: answers questions of heap passes about the keys of a table.
 //! - `table`: the handle of a table.
 
+pub(crate) mod baseline;
 pub(crate) mod count;
 pub(crate) mod definition;
 pub(crate) mod engine;

@@ -7,7 +7,7 @@ use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_heap::{ChangeTold, ChangedTables, HeapCounters, HeapStats};
 use niwaki_txn::TableId;
 
-use crate::cleaning::maintained::Maintained;
+use crate::relation::baseline::Maintained;
 use crate::relation::fill::Fill;
 use crate::relation::update_stats::{UpdateCounters, UpdateStats};
 
