@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::relation::count::count;
 use crate::relation::definition::{IndexDefinition, TableDefinition};
 use crate::relation::over::OverLeaves;
-use crate::relation::sequence::{SequenceManager, SequenceState};
+use crate::relation::sequence_state::{SequenceManager, SequenceState, settle};
 use crate::relation::stats::Counters;
 use crate::relation::suspects::Suspects;
 use crate::sorting::temp::{TempFiles, TempQuota, TempSpace};
@@ -366,7 +366,7 @@ impl Engine {
         self.heaps.save_free_space(&self.storage, &self.transactions);
         let sequences: Vec<_> = self.sequences.lock().files.values().cloned().collect();
         for state in sequences {
-            crate::relation::sequence::settle(&self.storage, &mut state.lock())?;
+            settle(&self.storage, &mut state.lock())?;
         }
         Ok(())
     }

@@ -4,8 +4,9 @@
 //! - `count`, `update_stats`, `fill`, `stats`: counters of a table, and what is learnt from them.
 //! - `baseline`: these counters at the last VACUUM and ANALYZE.
 //! - `suspects`, `over`: what memory knows about the entries of an index.
-//! - `sequence`: numbers that are given out once.
+//! - `sequence_state`: the position of a sequence, in memory and on its page.
 //! - `engine`: finds the state of each open relation.
+//! - `sequence`: numbers that are given out once.
 //! - `observer`: answers questions of heap passes about the keys of a table.
 //! - `table`: the handle of a table.
 
@@ -18,6 +19,7 @@ pub(crate) mod fill;
 pub(crate) mod observer;
 pub(crate) mod over;
 pub(crate) mod sequence;
+pub(crate) mod sequence_state;
 pub(crate) mod stats;
 pub(crate) mod suspects;
 pub(crate) mod table;

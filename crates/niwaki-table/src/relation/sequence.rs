@@ -1,12 +1,5 @@
 //! Sequences: numbers that are never given out twice, also after rollbacks.
 //!
-//! ```text
-//! page 0, kind Sequence, behind the page header
-//! 24  value i64       last value that may have been given out, or the first one to give out
-//! 32  called u8       1 when `value` may have been given out
-//! 33  zero            to the end of the page
-//! ```
-//!
 //! Every 32nd `nextval` logs a record, and writes the page, with a value 32 steps ahead. The calls
 //! in between touch memory only. After a crash the sequence goes on behind the logged value:
 //! numbers are skipped, never repeated. A clean stop writes the real position.
@@ -15,26 +8,15 @@ use std::sync::Arc;
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
-use niwaki_storage::page::{Page, PageKind};
-use niwaki_storage::record::{
-    DecodedRecord, LoggedPage, Manager, PageLog, Record, ResourceManager,
-};
-use niwaki_storage::recovery::{Redo, RedoPage};
-use niwaki_storage::{
-    BlockNumber, Corruption, Error as StorageError, Fork, Lsn, PageId, RelFile, Storage, Xid,
-};
-
+use niwaki_storage::{Fork, Lsn, RelFile, Storage};
 use niwaki_txn::Transaction;
 
 use crate::error::{Error, Result};
 use crate::relation::engine::Engine;
+use crate::relation::sequence_state::{SequenceState, decode, page_id, write};
 
 /// Values given out between two log records.
 const LOG_AHEAD: i64 = 32;
-/// Bytes of the state on the page and in the record.
-const STATE_SIZE: usize = 9;
-/// Record kind: the whole state.
-const KIND_STATE: u8 = 1;
 
 /// The counting rules of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,19 +37,6 @@ impl Default for SequenceOptions {
     fn default() -> Self {
         Self { start: 1, increment: 1, minimum: 1, maximum: i64::MAX, cycle: false }
     }
-}
-
-/// Position of a sequence in memory.
-#[derive(Debug, Default)]
-pub(crate) struct SequenceState {
-    /// Files of the sequence, once read.
-    file: Option<RelFile>,
-    value: i64,
-    called: bool,
-    /// The number of `nextval` calls that the last log record still covers.
-    covered: i64,
-    /// LSN of that record: the covered values are safe when the log is durable up to there.
-    logged: Lsn,
 }
 
 /// One sequence, as the catalog describes it.
@@ -193,125 +162,5 @@ impl Sequence {
         let (file, logged) = (Some(self.file), Lsn(0));
         *state = SequenceState { file, value, called, covered: 0, logged };
         Ok(())
-    }
-}
-
-/// Writes the real position of a used sequence, where the page has a later one.
-pub(crate) fn settle(storage: &Storage, state: &mut SequenceState) -> Result<()> {
-    if let Some(file) = state.file
-        && state.covered > 0
-        && storage.file_exists(file.id)?
-    {
-        write(storage, file, state.value, state.called)?;
-        state.covered = 0;
-    }
-    Ok(())
-}
-
-fn page_id(file: RelFile) -> PageId {
-    PageId { file: file.id, fork: Fork::Main, block: BlockNumber(0) }
-}
-
-fn encode(value: i64, called: bool) -> [u8; STATE_SIZE] {
-    let mut bytes = [0; STATE_SIZE];
-    bytes[0..8].copy_from_slice(&value.to_le_bytes());
-    bytes[8] = called.into();
-    bytes
-}
-
-fn decode(page: &Page, file: RelFile) -> Result<Option<(i64, bool)>> {
-    let damage = |detail: &str| {
-        Error::Storage(StorageError::Corruption(Box::new(Corruption {
-            file: format!("base/{}", file.id),
-            block: Some(0),
-            item: None,
-            invariant: "format",
-            detail: detail.to_owned(),
-        })))
-    };
-    if page.is_new() {
-        // The file grew, and a crash came before the record.
-        return Ok(None);
-    }
-    if page.kind() != PageKind::Sequence {
-        return Err(damage("not a page of a sequence"));
-    }
-    let bytes = page.raw();
-    match (bytes.first_chunk::<8>(), bytes.get(8)) {
-        (Some(value), Some(called @ (0 | 1))) => {
-            Ok(Some((i64::from_le_bytes(*value), *called == 1)))
-        }
-        _ => Err(damage("a state of unknown form")),
-    }
-}
-
-/// Writes a state onto the page.
-fn put(page: &mut Page, state: &[u8]) {
-    page.init(PageKind::Sequence, 0);
-    if let Some(place) = page.raw_mut().get_mut(..state.len()) {
-        place.copy_from_slice(state);
-    }
-}
-
-/// Writes page and log record. A given-out value must survive a crash together with the commit of
-/// the transaction that uses it. The record need not be flushed here: that commit comes behind it
-/// in the log.
-fn write(storage: &Storage, file: RelFile, value: i64, called: bool) -> Result<Lsn> {
-    if storage.pool().blocks(file.id, Fork::Main)? == 0 {
-        storage.pool().extend(file, Fork::Main, 1)?;
-    }
-    let state = encode(value, called);
-    let mut page = storage.pool().pin(page_id(file))?.into_write();
-    let _critical = storage.begin_change()?;
-    put(&mut page, &state);
-    storage
-        .log_for(
-            file.logged,
-            Record {
-                manager: Manager::Sequence,
-                kind: KIND_STATE,
-                version: 1,
-                xid: Xid::INVALID,
-                body: &[],
-                pages: &mut [LoggedPage::new(&mut page, PageLog::Init, &[&state])],
-                removes: None,
-            },
-        )
-        .map_err(Error::from)
-}
-
-/// Redo of sequence records.
-#[derive(Debug)]
-pub(crate) struct SequenceManager;
-
-impl ResourceManager for SequenceManager {
-    fn manager(&self) -> Manager {
-        Manager::Sequence
-    }
-
-    fn redo(&self, record: &DecodedRecord<'_>, redo: &Redo<'_>) -> niwaki_storage::Result<()> {
-        if let RedoPage::NeedsRedo(mut page) = redo.page(0)? {
-            let state = record.pages.first().map_or(&[][..], |page| page.data);
-            if record.kind != KIND_STATE || state.len() != STATE_SIZE {
-                // Half a state would begin the numbers again.
-                return Err(StorageError::Corruption(Box::new(Corruption {
-                    file: format!("base/{}", page.id().file),
-                    block: Some(0),
-                    item: None,
-                    invariant: "W3",
-                    detail: format!("sequence record of {} bytes at {}", state.len(), record.start),
-                })));
-            }
-            put(&mut page, state);
-        }
-        Ok(())
-    }
-
-    fn describe(&self, record: &DecodedRecord<'_>) -> String {
-        let data = record.pages.first().map_or(&[][..], |page| page.data);
-        match data.first_chunk::<8>() {
-            Some(value) => format!("sequence value {}", i64::from_le_bytes(*value)),
-            None => "sequence state of unknown form".to_owned(),
-        }
     }
 }
