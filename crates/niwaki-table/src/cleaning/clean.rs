@@ -22,8 +22,9 @@ use niwaki_heap::{DeadProbe, VacuumRoots};
 use niwaki_nbtree::{BatchEntry, EntryDecision, EntryVisitor, NextVisit, VacuumSummary};
 use niwaki_storage::{ReadAhead, Tid};
 
-use crate::entry::row_key::{HasKey, KeyMemo};
+use crate::entry::row_key::KeyMemo;
 use crate::error::{Error, Result};
+use crate::relation::plain_key::HasKey;
 use crate::relation::table::Table;
 
 /// The most visits to a page. Entries still undecided then are left for another vacuum.

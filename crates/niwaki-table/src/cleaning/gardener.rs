@@ -56,10 +56,11 @@ use niwaki_storage::{Tid, Xid};
 use niwaki_txn::{Error as TxnError, Horizon, SessionControl};
 use niwaki_types::{ColumnMask, Datum, TypeError, work};
 
-use crate::entry::row_key::{HasKey, KeyMemo};
+use crate::entry::row_key::KeyMemo;
 use crate::entry::unique::storage;
 use crate::error::{Error, Result};
 use crate::relation::count::count;
+use crate::relation::plain_key::HasKey;
 use crate::relation::suspects::{Found, Taken};
 use crate::relation::table::Table;
 

@@ -11,8 +11,8 @@ use niwaki_storage::{BlockNumber, Csn, OffsetNumber, RelFileId, Result, Tid, Xid
 use niwaki_txn::{Horizon, Interrupted, Transaction};
 
 use crate::entry::recheck::{Entry, Seen};
-use crate::entry::row_key::HasKey;
 use crate::entry::unique::storage;
+use crate::relation::plain_key::HasKey;
 use crate::relation::table::Table;
 
 /// The bytes of log after a snapshot from which the snapshot counts as old. Short statements, of

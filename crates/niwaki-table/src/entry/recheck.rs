@@ -22,7 +22,8 @@ use niwaki_env::seeded_bug;
 use niwaki_heap::{RowRef, UnmixCount};
 use niwaki_storage::Tid;
 
-use crate::entry::row_key::{HasKey, KeyMemo};
+use crate::entry::row_key::KeyMemo;
+use crate::relation::plain_key::HasKey;
 use crate::relation::table::Table;
 
 /// An index entry about which the heap is asked.

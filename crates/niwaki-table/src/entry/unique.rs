@@ -11,7 +11,8 @@ use niwaki_storage::Tid;
 use niwaki_txn::Transaction;
 
 use crate::entry::recheck::{Entry, Seen};
-use crate::entry::row_key::{HasKey, KeyMemo};
+use crate::entry::row_key::KeyMemo;
+use crate::relation::plain_key::HasKey;
 use crate::relation::table::Table;
 
 /// Judges existing entries that have the key of a new one (rule 9b.11).

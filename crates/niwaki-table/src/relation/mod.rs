@@ -7,6 +7,8 @@
 //! - `sequence_state`: the position of a sequence, in memory and on its page.
 //! - `engine`: finds the state of each open relation.
 //! - `sequence`: numbers that are given out once.
+//! - `table_index`: the handle of an index of a table.
+//! - `plain_key`: keys of stored versions, read from their bytes.
 //! - `observer`: answers questions of heap passes about the keys of a table.
 //! - `table`: the handle of a table.
 
@@ -18,9 +20,11 @@ pub(crate) mod expression;
 pub(crate) mod fill;
 pub(crate) mod observer;
 pub(crate) mod over;
+pub(crate) mod plain_key;
 pub(crate) mod sequence;
 pub(crate) mod sequence_state;
 pub(crate) mod stats;
 pub(crate) mod suspects;
 pub(crate) mod table;
+pub(crate) mod table_index;
 pub(crate) mod update_stats;

@@ -17,13 +17,13 @@ use niwaki_heap::{Arrived, KeyObserver, KeysLeft, RecordId, RowRef};
 use niwaki_storage::Tid;
 use niwaki_types::{ColumnMask, form_tells};
 
-use crate::entry::row_key::{HasKey, Stored};
 use crate::error::Result;
 use crate::relation::count::count;
 use crate::relation::definition::TableDefinition;
+use crate::relation::plain_key::{HasKey, Stored};
 use crate::relation::stats::Counters;
 use crate::relation::suspects::Found;
-use crate::relation::table::TableIndex;
+use crate::relation::table_index::TableIndex;
 
 /// The indexes of a table, as passes over its heap ask about them.
 #[derive(Debug)]

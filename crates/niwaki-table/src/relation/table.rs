@@ -5,33 +5,14 @@ use std::sync::Arc;
 use niwaki_heap::{Heap, HeapRelation, KeyObserver, RowRef};
 use niwaki_nbtree::{Index, IndexStats};
 use niwaki_storage::{RelFileId, Tid};
-use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder};
+use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::Result;
 use crate::relation::definition::{HeapOnlyUpdates, IndexDefinition, TableDefinition};
 use crate::relation::engine::{Engine, OpenIndex};
 use crate::relation::observer::Observer;
-use crate::relation::over::OverLeaves;
 use crate::relation::stats::{Counters, TableStats};
-use crate::relation::suspects::Suspects;
-
-/// One index with its handle.
-#[derive(Debug)]
-pub(crate) struct TableIndex {
-    pub(crate) definition: IndexDefinition,
-    pub(crate) handle: Arc<Index>,
-    pub(crate) suspects: Arc<Suspects>,
-    pub(crate) over: Arc<OverLeaves>,
-    /// Types of the INCLUDE columns.
-    pub(crate) include: Vec<ColumnType>,
-    /// Columns whose values decide the key, or whether the row has an entry at all.
-    pub(crate) key_mask: ColumnMask,
-    /// Types and order of the key columns.
-    pub(crate) order: Vec<KeyOrder>,
-    /// True when keys or predicate are expressions, which are never evaluated under a latch (rule
-    /// 9b.16).
-    pub(crate) computed: bool,
-}
+use crate::relation::table_index::TableIndex;
 
 /// A table that statements read and write. Immutable: DDL opens another one. The new one finds the
 /// same in-memory state by the numbers of the files.

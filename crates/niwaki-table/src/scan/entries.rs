@@ -9,7 +9,8 @@ use niwaki_types::{ColumnMask, Datum};
 
 use crate::entry::recheck::{Entry, Seen};
 use crate::error::Result;
-use crate::relation::table::{Table, TableIndex};
+use crate::relation::table::Table;
+use crate::relation::table_index::TableIndex;
 
 /// A scan of an index that knows how far to trust its entries after the leaf's latch is released.
 #[derive(Debug, Default)]

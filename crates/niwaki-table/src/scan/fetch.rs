@@ -7,9 +7,9 @@ use niwaki_txn::{Snapshot, Transaction, View};
 use niwaki_types::{ColumnMask, Datum};
 
 use crate::entry::recheck::Entry;
-use crate::entry::row_key::HasKey;
 use crate::error::Result;
 use crate::relation::count::count;
+use crate::relation::plain_key::HasKey;
 use crate::relation::table::Table;
 use crate::scan::entries::EntryScan;
 use crate::values::resolve::Reading;

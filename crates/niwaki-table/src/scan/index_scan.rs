@@ -7,7 +7,8 @@ use niwaki_types::{ColumnMask, Datum, TypeError};
 
 use crate::error::{Error, Result};
 use crate::relation::count::count;
-use crate::relation::table::{Table, TableIndex};
+use crate::relation::table::Table;
+use crate::relation::table_index::TableIndex;
 use crate::scan::entries::EntryScan;
 use crate::scan::keys::{KeyWalk, ScanKeys, WalkState};
 
