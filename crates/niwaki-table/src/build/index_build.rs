@@ -278,15 +278,6 @@ impl Table {
         Ok(())
     }
 
-    /// Returns the columns that entries of an index are made of.
-    pub(crate) fn needed_for(&self, index: usize) -> ColumnMask {
-        let mut needed = self.indexes[index].key_mask.clone();
-        for &column in &self.indexes[index].definition.include {
-            needed.insert(column);
-        }
-        needed
-    }
-
     /// Makes the unique violation of the row at `root`, which has a live version.
     #[cold]
     fn duplicate_at(&self, tx: &Transaction, index: usize, root: Tid) -> Result<Error> {

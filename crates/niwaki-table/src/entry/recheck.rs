@@ -23,6 +23,7 @@ use niwaki_heap::{RowRef, UnmixCount};
 use niwaki_storage::Tid;
 
 use crate::entry::row_key::KeyMemo;
+use crate::error::Result;
 use crate::relation::plain_key::HasKey;
 use crate::relation::table::Table;
 
@@ -78,6 +79,27 @@ impl Table {
         match memo {
             Some(memo) => memo.has_key(self, entry.index, version, entry.key),
             None => self.has_key(entry.index, version, entry.key),
+        }
+    }
+
+    /// Calls `ask` with a test for the entry's key, until the test lacks no key. `ask` runs under
+    /// heap latches. Keys that the test lacks are evaluated between two calls. No leaf latch is
+    /// held.
+    ///
+    /// # Errors
+    /// The errors of `ask`; [`crate::Error::Expression`].
+    pub(crate) fn decide<R>(
+        &self,
+        entry: Entry<'_>,
+        mut ask: impl FnMut(&mut dyn FnMut(RowRef<'_>) -> bool) -> Result<R>,
+    ) -> Result<R> {
+        let memo = KeyMemo::default();
+        // Ends: a turn is repeated only when it met a version that no earlier turn met.
+        loop {
+            let result = ask(&mut |row| self.recheck(entry, row, Some(&memo)) == HasKey::Yes)?;
+            if !memo.learn(self, entry.index)? {
+                return Ok(result);
+            }
         }
     }
 }

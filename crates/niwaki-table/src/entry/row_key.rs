@@ -16,9 +16,8 @@ use std::cell::RefCell;
 use niwaki_env::hash::HashMap;
 use niwaki_heap::{RowRef, VersionRow};
 use niwaki_storage::Tid;
-use niwaki_types::{Datum, encode_key, form_row};
+use niwaki_types::{ColumnMask, Datum, encode_key, form_row};
 
-use crate::entry::recheck::Entry;
 use crate::error::{Error, Result};
 use crate::relation::expression::KeySource;
 use crate::relation::plain_key::HasKey;
@@ -112,6 +111,15 @@ impl Table {
         out[at] = form_row(&index.include, &values, out).into();
     }
 
+    /// Returns the columns that entries of an index are made of.
+    pub(crate) fn needed_for(&self, index: usize) -> ColumnMask {
+        let mut needed = self.indexes[index].key_mask.clone();
+        for &column in &self.indexes[index].definition.include {
+            needed.insert(column);
+        }
+        needed
+    }
+
     /// Decides whether a stored version has this key in an index. Compares normalized keys only, so
     /// it may be called under latches (rule 9b.16).
     #[inline]
@@ -150,27 +158,6 @@ impl Table {
         let key = self.encode_index_key(index, &row, &mut key)?.then_some(key);
         self.encode_payload(index, &row, &mut payload);
         Ok(Some(PastEntry { key, payload }))
-    }
-
-    /// Calls `ask` with a test for the entry's key, until the test lacks no key. `ask` runs under
-    /// heap latches. Keys that the test lacks are evaluated between two calls. No leaf latch is
-    /// held.
-    ///
-    /// # Errors
-    /// The errors of `ask`; [`Error::Expression`].
-    pub(crate) fn decide<R>(
-        &self,
-        entry: Entry<'_>,
-        mut ask: impl FnMut(&mut dyn FnMut(RowRef<'_>) -> bool) -> Result<R>,
-    ) -> Result<R> {
-        let memo = KeyMemo::default();
-        // Ends: a turn is repeated only when it met a version that no earlier turn met.
-        loop {
-            let result = ask(&mut |row| self.recheck(entry, row, Some(&memo)) == HasKey::Yes)?;
-            if !memo.learn(self, entry.index)? {
-                return Ok(result);
-            }
-        }
     }
 
     /// Makes the error for a key that exists already.
