@@ -46,7 +46,7 @@ use crate::relation::table::Table;
 use crate::row::deferred::FoundKey;
 use crate::row::insert::RowEntry;
 use crate::row::outcome::{ChangedRow, LockWait};
-use crate::row::update::Queue;
+use crate::row::queue::Queue;
 use crate::row::workspace::Workspace;
 
 /// The outcome for a row that gives way to one with its key.

@@ -1,6 +1,7 @@
 //! Changes of rows: insertions, updates, deletions and locks.
 //!
 //! - `outcome`: the outcomes that callers see.
+//! - `queue`: waits for rows that others change or lock.
 //! - `deferred`: unique checks at the end of a statement or of the transaction.
 //! - `workspace`: the buffers of a session.
 //! - `insert`: puts a row into the heap, and its entries into the indexes.
@@ -14,6 +15,7 @@ pub(crate) mod conflict;
 pub(crate) mod deferred;
 pub(crate) mod insert;
 pub(crate) mod outcome;
+pub(crate) mod queue;
 pub(crate) mod update;
 pub(crate) mod workspace;
 pub(crate) mod write;

@@ -1,11 +1,8 @@
-//! Updates, deletions and locks of rows, with the waits that these need.
+//! Updates, deletions and locks of rows.
 
 use niwaki_env::seeded_bug;
-use niwaki_heap::{Blocker, Outcome, RowTarget, UpdateKind};
-use niwaki_storage::Tid;
-use niwaki_txn::{
-    Error as TxnError, RowKey, RowLockMode, Snapshot, Transaction, TupleGuard, WaitPolicy,
-};
+use niwaki_heap::{Outcome, RowTarget, UpdateKind};
+use niwaki_txn::{Error as TxnError, RowLockMode, Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::{Error, Result};
@@ -14,15 +11,8 @@ use crate::relation::definition::{HeapOnlyUpdates, UniqueCheckTime};
 use crate::relation::table::Table;
 use crate::row::insert::RowEntry;
 use crate::row::outcome::{ChangedRow, LockOutcome, LockWait, Modify};
+use crate::row::queue::Queue;
 use crate::row::workspace::Workspace;
-
-/// A place in the queue for a row, kept from the first wait to the end of the operation.
-pub(crate) struct Queue<'t> {
-    pub(crate) tid: Tid,
-    pub(crate) mode: RowLockMode,
-    pub(crate) wait: LockWait,
-    pub(crate) guard: Option<TupleGuard<'t>>,
-}
 
 impl Table {
     /// Replaces the row at `target` by `new`. `old` holds the values of the judged version. Both
@@ -178,51 +168,6 @@ impl Table {
                     });
                 }
             }
-        }
-    }
-
-    /// Waits for the blocker, in the order in which the waiters for the row came. No latch is held.
-    /// Returns false when the policy is not to wait.
-    pub(crate) fn wait<'t>(
-        &self,
-        tx: &'t Transaction,
-        blocker: Blocker,
-        queue: &mut Queue<'t>,
-    ) -> Result<bool> {
-        let policy = match queue.wait {
-            LockWait::Block => WaitPolicy::Block,
-            LockWait::Skip => WaitPolicy::Skip,
-            LockWait::Error => WaitPolicy::NoWait,
-        };
-        let locks = self.engine.transactions().locks();
-        let file = self.relation.file.id;
-        let row = RowKey { file, root: queue.tid, incarnation: 0 };
-        // The first waiter of the queue waits for the holders of the row, so they cannot wait
-        // behind it.
-        let has_it = matches!(blocker, Blocker::OwnRow(_)) || locks.holds_row(tx, row);
-        if queue.guard.is_none() && !has_it {
-            let got = locks.lock_tuple(tx, file, queue.tid, queue.mode, policy);
-            match got.map_err(|error| self.not_available(error))? {
-                None => return Ok(false),
-                guard => queue.guard = guard,
-            }
-        }
-        match blocker {
-            Blocker::Transaction(xid) => locks.wait_for_xid(tx, xid, policy),
-            Blocker::Row(row) | Blocker::OwnRow(row) => {
-                locks.wait_for_row(tx, row, queue.mode, policy)
-            }
-        }
-        .map_err(|error| self.not_available(error))
-    }
-
-    /// Adds the name of the table to a `NOWAIT` error: the lock manager does not know it.
-    fn not_available(&self, error: TxnError) -> Error {
-        match error {
-            TxnError::LockNotAvailable { .. } => {
-                Error::RowNotAvailable { table: self.definition.name.clone() }
-            }
-            other => Error::Transaction(other),
         }
     }
 

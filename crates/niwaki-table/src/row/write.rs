@@ -4,22 +4,19 @@ use std::sync::Arc;
 
 use niwaki_env::seeded_bug;
 use niwaki_heap::{
-    Heap, InsertOptions, MAX_TUPLE_SIZE, NewRow, Outcome, RowTarget, TUPLE_HEADER_SIZE, UpdateKind,
+    InsertOptions, MAX_TUPLE_SIZE, NewRow, Outcome, RowTarget, TUPLE_HEADER_SIZE, UpdateKind,
     VersionRow,
 };
-use niwaki_storage::Corruption;
 use niwaki_txn::{Transaction, View};
 use niwaki_types::{Apart, Datum, RowView, TypeOid, ValuePointer, form_row, form_row_apart, image};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::relation::table::Table;
-use crate::row::update::Queue;
+use crate::row::queue::Queue;
 use crate::row::workspace::Workspace;
 use crate::values::form::{Held, Placement, row_target};
-use crate::values::pieces::{self, Lost};
-
-/// The pointers of a row to its out-of-line values, with their columns.
-type Pointers = Vec<(usize, ValuePointer)>;
+use crate::values::pieces;
+use crate::values::pointers::Pointers;
 
 /// The header facts of a formed row, whose bytes are elsewhere.
 #[derive(Clone, Copy, Debug)]
@@ -38,13 +35,6 @@ impl Formed {
 }
 
 impl Table {
-    /// Returns the operations of the heap of large values, if the table has one.
-    #[inline]
-    pub fn value_heap(&self) -> Option<Heap<'_>> {
-        let relation = self.values.as_ref()?;
-        Some(Heap::new(self.engine.storage(), self.engine.transactions(), relation))
-    }
-
     /// Appends the stored form of a row (all columns) to `out`, if all of its values can stay
     /// plain.
     #[inline]
@@ -66,7 +56,7 @@ impl Table {
     /// out of line, and notes them in `work.values`, replacing its contents.
     ///
     /// # Errors
-    /// [`Error::RowTooBig`], [`Error::ValueTooBig`]; storage's, interrupts.
+    /// [`crate::Error::RowTooBig`], [`crate::Error::ValueTooBig`]; storage's, interrupts.
     #[inline]
     pub(crate) fn form(
         &self,
@@ -177,24 +167,6 @@ impl Table {
         Ok(outcome)
     }
 
-    /// Repeats an operation until no other transaction blocks it.
-    pub(crate) fn attempt<'t>(
-        &self,
-        tx: &'t Transaction,
-        queue: &mut Queue<'t>,
-        mut operation: impl FnMut() -> niwaki_heap::Result<Outcome>,
-    ) -> Result<Outcome> {
-        // Ends: each turn but the last waits for the end of a transaction or lock.
-        loop {
-            match operation()? {
-                Outcome::Wait(blocker) => {
-                    self.wait(tx, blocker, queue)?;
-                }
-                outcome => return Ok(outcome),
-            }
-        }
-    }
-
     /// Returns, by column, the old version's form of each value that the new one has too. Also
     /// returns all pointers of the old version, with their columns.
     fn kept_values(
@@ -217,76 +189,6 @@ impl Table {
             }
         }
         Ok((kept, named))
-    }
-
-    /// Returns true when the key of some index, or its predicate, depends on a column.
-    fn keys_read(&self, column: usize) -> bool {
-        (0..self.indexes.len()).any(|index| self.index_reads(index, column))
-    }
-
-    /// Returns the pointers of a version, with their columns.
-    pub(crate) fn pointers_of(&self, version: &VersionRow) -> Result<Pointers> {
-        let VersionRow { natts, has_nulls, bytes } = version;
-        let columns = &self.definition.columns;
-        let mut view = RowView::new(columns, usize::from(*natts), *has_nulls, bytes)?;
-        let mut pointers = Vec::new();
-        for column in 0..usize::from(*natts) {
-            if let Some(Apart::OutOfLine(pointer)) = view.get_apart(column)? {
-                pointers.push((column, pointer));
-            }
-        }
-        Ok(pointers)
-    }
-
-    /// Ends values, given with their columns, that no version names any more once this transaction
-    /// has committed. Pieces of values that keys are made of stay until the version is pruned and
-    /// its entries are handled. Without them its keys could not be computed.
-    ///
-    /// # Errors
-    /// Storage's, interrupts; XX001 when a value is not whole.
-    pub(crate) fn end_values(
-        &self,
-        tx: &Transaction,
-        pointers: &[(usize, ValuePointer)],
-    ) -> Result<()> {
-        for (column, pointer) in pointers {
-            let told = !self.keys_read(*column);
-            let lost = match self.value_heap() {
-                Some(heap) => pieces::end(heap, tx, pointer, told)?.err(),
-                None => {
-                    Some(Lost { at: pieces::first_piece(pointer), rest: pointer.stored_length })
-                }
-            };
-            if let Some(lost) = lost {
-                return Err(self.lost_value(pointer, lost));
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes the error for a value that is not whole (XX001).
-    #[cold]
-    pub(crate) fn lost_value(&self, pointer: &ValuePointer, lost: Lost) -> Error {
-        let corruption = self.lost_piece(pointer, lost);
-        Error::Storage(niwaki_storage::Error::Corruption(Box::new(corruption)))
-    }
-
-    /// Describes a value that is not whole.
-    pub(crate) fn lost_piece(&self, pointer: &ValuePointer, lost: Lost) -> Corruption {
-        let Lost { at, rest } = lost;
-        Corruption {
-            file: format!("values of table \"{}\"", self.definition.name),
-            block: Some(at.block.0),
-            item: Some(at.offset.0),
-            invariant: "H3.a",
-            detail: format!(
-                "a piece of the value of {} bytes that transaction {} stored at {} is not there, \
-                 with {rest} bytes to come",
-                pointer.stored_length,
-                pointer.xid,
-                pieces::first_piece(pointer),
-            ),
-        }
     }
 }
 

@@ -9,6 +9,7 @@
 //!
 //! - `form`: decides which values of a row are compressed or go out of line.
 //! - `pieces`: stores the bytes of an out-of-line value as a list of rows (TOAST chunks).
+//! - `pointers`: the pointers of a row to such values, and the ends of the values.
 //! - `resolve`: reads rows with such values.
 //! - `check`: checks versions against pieces.
 //!
@@ -24,4 +25,5 @@ pub(crate) mod form;
 #[cfg(test)]
 mod format_tests;
 pub(crate) mod pieces;
+pub(crate) mod pointers;
 pub(crate) mod resolve;
