@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use niwaki_heap::{Heap, HeapRelation, KeyObserver, RowRef};
+use niwaki_heap::{Heap, HeapRelation, KeyObserver};
 use niwaki_nbtree::{Index, IndexStats};
 use niwaki_storage::{RelFileId, Tid};
-use niwaki_types::{ColumnMask, Datum};
+use niwaki_types::ColumnMask;
 
 use crate::error::Result;
 use crate::relation::definition::{HeapOnlyUpdates, IndexDefinition, TableDefinition};
@@ -147,6 +147,13 @@ impl Table {
         Heap::new(self.engine.storage(), self.engine.transactions(), &self.relation)
     }
 
+    /// Returns the operations of the heap of large values, if the table has one.
+    #[inline]
+    pub fn value_heap(&self) -> Option<Heap<'_>> {
+        let relation = self.values.as_ref()?;
+        Some(Heap::new(self.engine.storage(), self.engine.transactions(), relation))
+    }
+
     /// Reports to the heap that an index deleted its entries for `roots`. Roots in `mixed` may have
     /// other entries in the index, so they are left out.
     pub(crate) fn note_unindexed(&self, index: usize, roots: &[Tid], mixed: &[Tid]) {
@@ -175,14 +182,5 @@ impl Table {
     #[expect(clippy::should_implement_trait, reason = "no part of the table, and nothing to index")]
     pub fn index(&self, index: usize) -> &Index {
         &self.indexes[index].handle
-    }
-
-    /// Decodes a row that a scan has copied out, as [`Table::deform_parts`] does.
-    ///
-    /// # Errors
-    /// As [`Table::deform_parts`].
-    #[inline]
-    pub fn deform(&self, row: RowRef<'_>, needed: &ColumnMask, out: &mut [Datum]) -> Result<usize> {
-        self.deform_parts(row.natts, row.has_nulls, row.bytes, needed, out)
     }
 }

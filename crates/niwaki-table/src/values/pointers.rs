@@ -1,6 +1,6 @@
 //! Pointers of rows to their out-of-line values, and the ends of these values.
 
-use niwaki_heap::{Heap, VersionRow};
+use niwaki_heap::VersionRow;
 use niwaki_storage::Corruption;
 use niwaki_txn::Transaction;
 use niwaki_types::{Apart, RowView, ValuePointer};
@@ -13,13 +13,6 @@ use crate::values::pieces::{self, Lost};
 pub(crate) type Pointers = Vec<(usize, ValuePointer)>;
 
 impl Table {
-    /// Returns the operations of the heap of large values, if the table has one.
-    #[inline]
-    pub fn value_heap(&self) -> Option<Heap<'_>> {
-        let relation = self.values.as_ref()?;
-        Some(Heap::new(self.engine.storage(), self.engine.transactions(), relation))
-    }
-
     /// Returns true when the key of some index, or its predicate, depends on a column.
     pub(crate) fn keys_read(&self, column: usize) -> bool {
         (0..self.indexes.len()).any(|index| self.index_reads(index, column))

@@ -109,6 +109,15 @@ impl Table {
         }
     }
 
+    /// Decodes a row that a scan has copied out, as [`Table::deform_parts`] does.
+    ///
+    /// # Errors
+    /// As [`Table::deform_parts`].
+    #[inline]
+    pub fn deform(&self, row: RowRef<'_>, needed: &ColumnMask, out: &mut [Datum]) -> Result<usize> {
+        self.deform_parts(row.natts, row.has_nulls, row.bytes, needed, out)
+    }
+
     /// Writes columns as [`Table::deform`] does, but skips long values. A compressed or out-of-line
     /// value is skipped when its image is longer than `most` bytes. It is then NULL in `out`, and
     /// `long` gets its column and the length of its image.
