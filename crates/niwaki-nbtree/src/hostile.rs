@@ -7,13 +7,13 @@ use niwaki_env::hostile::{Target, dense, sparse};
 use niwaki_storage::page::Page;
 use niwaki_storage::{BlockNumber, Fork, PageId, RelFileId, Tid};
 
-use crate::batch::EntryPlace;
-use crate::change::{self, SplitLeft};
-use crate::dedup::{Interval, Merge};
-use crate::page::{IndexPage, Meta, flag};
-use crate::removal::Removal;
-use crate::tuple::{self, LeafTuple, PivotTuple, push_leaf, push_pivot, sort_key};
-use crate::wal::{changes, kind};
+use crate::page::change::{self, SplitLeft};
+use crate::page::layout::{IndexPage, Meta, flag};
+use crate::page::removal::Removal;
+use crate::page::tuple::{self, LeafTuple, PivotTuple, push_leaf, push_pivot, sort_key};
+use crate::page::wal::{changes, kind};
+use crate::room::dedup::{Interval, Merge};
+use crate::scan::batch::EntryPlace;
 
 /// For each decoder: its name, valid inputs to begin with, and the function that calls it.
 pub const TARGETS: &[Target] = &[

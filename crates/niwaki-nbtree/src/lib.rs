@@ -1,73 +1,50 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod batch;
-mod bits;
-mod bottom_up;
-mod build;
-mod by_block;
-mod change;
-mod check;
-mod credit;
-mod dedup;
-mod delete;
-mod descend;
-mod empty_leaf;
+// The wings, lowest first. A wing names only itself and the wings before it.
+//
+// Errors of index operations.
 mod error;
-mod held_back;
+// Pages, tuples and log records, byte by byte.
+mod page;
+// What an index asks its table about entries.
+mod table;
+// What an open index keeps in memory between operations.
+mod memory;
+// The handle, the descent, splits, builds and checks.
+mod tree;
+// Scans of ranges, a leaf at a time.
+mod scan;
+// Room on a full leaf, before it is split.
+mod room;
+// Insertions and the unique check.
+mod insert;
+// Removal of entries and of leaves.
+mod cleaning;
+// Fuzz targets of the decoders.
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
-mod index;
-mod insert;
-mod latch_hold;
-mod leaf;
-mod make_room;
-mod mark;
-mod merge;
-mod options;
-mod pack;
-mod page;
-mod page_delete;
-mod passed;
-mod range;
-mod ranges;
-mod recycle;
-mod removal;
-mod room;
-mod scan;
-mod search;
-mod separator;
-mod shift;
-mod simple_delete;
-mod split;
-mod split_point;
-mod stats;
-mod table;
-mod tuple;
-mod unique_check;
-mod visits;
-mod wal;
 
-pub use batch::{BatchEntry, EntryPlace, LeafBatch, LeafPrefix, LeafRead, LeafVersion};
-pub use build::IndexBuilder;
-pub use check::CheckReport;
-pub use delete::VacuumSummary;
+pub use cleaning::delete::VacuumSummary;
+pub use cleaning::mark::Marked;
 pub use error::{Error, Result};
-pub use index::Index;
-pub use insert::{InsertOutcome, NewEntry};
-pub use latch_hold::LATCH_HOLD_BUCKETS;
-pub use mark::Marked;
-pub use options::{IndexOptions, SplitStrategy, VersionHint};
-pub use range::{Direction, KeyBound, KeyRange};
-pub use ranges::{KeyRanges, OneRange, Place, RangeStep};
-pub use scan::Scan;
-pub use stats::IndexStats;
+pub use insert::attempt::{InsertOutcome, NewEntry};
+pub use memory::latch_hold::LATCH_HOLD_BUCKETS;
+pub use memory::options::{IndexOptions, SplitStrategy, VersionHint};
+pub use memory::stats::IndexStats;
+pub use page::wal::NbtreeManager;
+pub use scan::batch::{BatchEntry, EntryPlace, LeafBatch, LeafPrefix, LeafRead, LeafVersion};
+pub use scan::leaves::Scan;
+pub use scan::range::{Direction, KeyBound, KeyRange};
+pub use scan::ranges::{KeyRanges, OneRange, Place, RangeStep};
 pub use table::{
     DeletionCandidate, DeletionOracle, EntryDecision, EntryVisitor, HeapGlance, NextVisit,
     RemovedInterval, UniqueCheck, UniqueVerdict,
 };
-pub use wal::NbtreeManager;
+pub use tree::build::IndexBuilder;
+pub use tree::check::CheckReport;
+pub use tree::index::Index;
 
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;

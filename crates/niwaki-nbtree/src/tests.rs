@@ -41,8 +41,8 @@ use std::sync::Arc;
 use niwaki_env::Env;
 use niwaki_storage::{BlockNumber, RelFile, Storage, StorageOptions, Tid, Xid};
 
-use crate::page::IndexPage;
-use crate::tuple::{PivotTuple, sort_key};
+use crate::page::layout::IndexPage;
+use crate::page::tuple::{PivotTuple, sort_key};
 use crate::{Index, IndexOptions, InsertOutcome, NbtreeManager, NewEntry};
 
 /// Returns a database in memory with room for `frames` pages.

@@ -4,8 +4,8 @@
 use niwaki_storage::{BlockNumber, ItemState, OffsetNumber, Page, Tid};
 
 use super::{checked, index, insert};
-use crate::page::{IndexPage, META_BLOCK, flag};
-use crate::tuple::{posting_bytes, push_leaf, push_pivot};
+use crate::page::layout::{IndexPage, META_BLOCK, flag};
+use crate::page::tuple::{posting_bytes, push_leaf, push_pivot};
 use crate::{Index, IndexOptions};
 
 /// Returns a tree of three levels.
@@ -24,7 +24,7 @@ fn level(index: &Index, level: u16) -> Vec<BlockNumber> {
     while here > level {
         let page = index.read(block, here).unwrap();
         let first = page.first_entry();
-        block = crate::tuple::PivotTuple::decode(page.tuple(first)).unwrap().downlink;
+        block = crate::page::tuple::PivotTuple::decode(page.tuple(first)).unwrap().downlink;
         here -= 1;
     }
     let mut blocks = Vec::new();
@@ -248,7 +248,7 @@ fn a_pivot_of_minus_infinity_comes_first_only() {
     let block = level(&index, 1)[0];
     let found = damage(&index, block, |page| {
         let offset = OffsetNumber(page.first_entry() + 1);
-        let child = crate::tuple::PivotTuple::decode(page.tuple(offset.0)).unwrap().downlink;
+        let child = crate::page::tuple::PivotTuple::decode(page.tuple(offset.0)).unwrap().downlink;
         let mut tuple = Vec::new();
         push_pivot(&mut tuple, child, b"", None);
         assert!(page.overwrite_item(offset, &tuple));
@@ -317,7 +317,7 @@ fn b2_a_half_dead_page_that_no_sibling_links_to() {
 fn b2_a_deleted_page_that_is_linked_to_or_not_empty() {
     let index = tree();
     let block = level(&index, 0)[5];
-    let found = damage(&index, block, crate::change::make_deleted);
+    let found = damage(&index, block, crate::page::change::make_deleted);
     assert!(found.contains(&"B2"), "{found:?}");
     let index = tree();
     let block = half_dead(&index);

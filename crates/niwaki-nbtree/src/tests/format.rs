@@ -4,9 +4,9 @@
 use niwaki_storage::page::Page;
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid};
 
-use crate::change::SplitLeft;
-use crate::page::{IndexPage, Meta, flag};
-use crate::tuple::{info, posting_bytes, push_leaf, push_pivot};
+use crate::page::change::SplitLeft;
+use crate::page::layout::{IndexPage, Meta, flag};
+use crate::page::tuple::{info, posting_bytes, push_leaf, push_pivot};
 
 const FORMAT: &str = include_str!("../../../../docs/format.md");
 
@@ -147,8 +147,8 @@ fn tuples() {
     assert_eq!(&posting[8..], b"key\x04\x03\x02\x01\x06\x05\x04\x03\x02\x01\x07\x05");
     assert!(FORMAT.contains(&format!(
         "most {} bytes, a pivot {}.",
-        crate::tuple::ENTRY_MAX,
-        crate::tuple::ENTRY_MAX + 6
+        crate::page::tuple::ENTRY_MAX,
+        crate::page::tuple::ENTRY_MAX + 6
     )));
 }
 
@@ -179,7 +179,7 @@ fn split_data() {
 
 #[test]
 fn records() {
-    use crate::wal::kind;
+    use crate::page::wal::kind;
     let start = FORMAT.find("### Records of the index\n").unwrap();
     let documented: Vec<&str> = FORMAT[start..]
         .lines()

@@ -7,8 +7,8 @@ use niwaki_storage::{BlockNumber, Tid};
 use proptest::prelude::*;
 
 use super::{checked, index, insert};
-use crate::page::{IndexPage, META_BLOCK};
-use crate::tuple::PivotTuple;
+use crate::page::layout::{IndexPage, META_BLOCK};
+use crate::page::tuple::PivotTuple;
 use crate::{Direction, EntryDecision, Index, IndexOptions, KeyRange, Scan};
 
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Backward];

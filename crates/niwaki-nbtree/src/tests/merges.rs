@@ -5,7 +5,7 @@ use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
 
 use super::churn::{build, built, pages};
 use super::{checked, index, insert, level};
-use crate::page::IndexPage;
+use crate::page::layout::IndexPage;
 use crate::{Direction, EntryDecision, Index, IndexOptions, KeyRange, Scan};
 
 /// The TID of entries whose TID does not matter.

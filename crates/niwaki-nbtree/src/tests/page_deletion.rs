@@ -7,7 +7,7 @@ use niwaki_env::vfs::{MemoryVfs, Vfs};
 use niwaki_storage::{BlockNumber, Storage, StorageOptions, Tid, Xid};
 
 use super::{checked, index, insert};
-use crate::page::IndexPage;
+use crate::page::layout::IndexPage;
 use crate::{
     CheckReport, Direction, EntryDecision, Index, IndexOptions, KeyBound, KeyRange, NbtreeManager,
     Scan, VacuumSummary,
@@ -50,7 +50,7 @@ fn vacuum(index: &Index) -> VacuumSummary {
 
 /// Returns the leaf where a key belongs.
 fn leaf_of(index: &Index, key: u8) -> BlockNumber {
-    index.read_leaf(&crate::search::Target::before(&[key])).unwrap().unwrap().id().block
+    index.read_leaf(&crate::page::search::Target::before(&[key])).unwrap().unwrap().id().block
 }
 
 fn keys(index: &Index) -> Vec<u8> {
@@ -125,15 +125,16 @@ fn a_vacuum_deletes_what_it_empties() {
 /// key.
 fn siblings(index: &Index, key: u8) -> Vec<(BlockNumber, u8, u8)> {
     let key = [key];
-    let target = crate::search::Target::before(&key);
-    let path = &mut crate::index::Path::new();
-    let crate::descend::Descent::At(link) = index.descend(&target, 1, false, path).unwrap() else {
+    let target = crate::page::search::Target::before(&key);
+    let path = &mut crate::tree::index::Path::new();
+    let crate::tree::descend::Descent::At(link) = index.descend(&target, 1, false, path).unwrap()
+    else {
         panic!("a tree of two levels at least");
     };
     let parent = index.read(link.block, 1).unwrap().clone();
     (parent.first_entry()..=parent.item_count())
         .map(|item| {
-            let pivot = crate::tuple::PivotTuple::decode(parent.tuple(item)).unwrap();
+            let pivot = crate::page::tuple::PivotTuple::decode(parent.tuple(item)).unwrap();
             let page = index.read(pivot.downlink, 0).unwrap();
             let key = |item: u16| page.tuple(item)[8];
             (pivot.downlink, key(page.first_entry()), key(page.item_count()))

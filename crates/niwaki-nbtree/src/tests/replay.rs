@@ -10,7 +10,7 @@ use niwaki_storage::{Tid, Xid};
 
 use super::test_table::TestTable;
 use super::{checked, entry, insert};
-use crate::page::IndexPage;
+use crate::page::layout::IndexPage;
 use crate::{
     CheckReport, Direction, EntryDecision, Index, IndexOptions, KeyBound, KeyRange, NbtreeManager,
     NewEntry, Scan, SplitStrategy,

@@ -4,8 +4,8 @@ use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
 
 use super::test_table::TestTable;
 use super::{checked, entry, index, insert, level};
-use crate::credit::SHIFT_PRICE;
-use crate::room::PLENTY;
+use crate::memory::credit::SHIFT_PRICE;
+use crate::room::siblings::PLENTY;
 use crate::{
     Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyRange, NewEntry, Scan,
     SplitStrategy,

@@ -329,7 +329,7 @@ fn a_file_that_only_grew_is_an_empty_index() {
 fn a_lost_metapage_is_damage() {
     let index = index(IndexOptions::default());
     insert(&index, b"key", Tid::new(1, 1));
-    let mut meta = index.pin(crate::page::META_BLOCK).unwrap().into_write();
+    let mut meta = index.pin(crate::page::layout::META_BLOCK).unwrap().into_write();
     meta.0.fill(0);
     meta.mark_hint();
     drop(meta);

@@ -1,0 +1,11 @@
+//! Removal of entries that nobody needs, and of the leaves that this leaves empty or sparse.
+//!
+//! The order: pages that leave the tree, leaves that are merged or packed, deletion of entries by
+//! list or by vacuum, then the marks of scans and the leaves that these show to be all dead.
+
+pub(crate) mod delete;
+pub(crate) mod empty_leaf;
+pub(crate) mod mark;
+pub(crate) mod merge;
+pub(crate) mod pack;
+pub(crate) mod page_delete;

@@ -1,0 +1,4 @@
+//! Insertions: the unique check, and the attempts to put an entry on its leaf.
+
+pub(crate) mod attempt;
+pub(crate) mod unique_check;

@@ -1,0 +1,209 @@
+//! Bottom-up deletion: a full leaf that versions filled gets room from versions that died.
+//!
+//! No entry is known to be dead, but many are likely to be. An update that leaves an index's key
+//! alone still needs an entry when its row moves. The entry that becomes superfluous lies next to
+//! the new one. Such an update, or a unique check that met old versions, may be about to split the
+//! page. Then the index first asks the table about the few heap blocks on which most of the leaf's
+//! duplicates lie (`visits.rs`). The first visit that finds nothing ends the pass: a useless pass
+//! costs one heap page. A pass need not free much; the next pass will free more, just when it is
+//! needed.
+//!
+//! ```text
+//! hint or duplicates ──► choose blocks ──► visit one ──► freed nothing there? ──► end
+//!                                              ▲                 │ no
+//!                                              └── wanted more ◄─┘
+//!
+//! wanted: 512 bytes, halved for each block behind the favourable ones that was not in memory
+//! ```
+//!
+//! The index does not try a pass that is known to be in vain. The table reports duplicates of the
+//! running transaction. A glance (optimistic read) at the blocks may show no version that ended. A
+//! leaf's last pass may have failed under the same oldest snapshot, and the leaf has hardly any
+//! entry more.
+//!
+//! Source: thread 000; design section 6.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use niwaki_env::sync::Mutex;
+use niwaki_storage::buffer::PageWrite;
+use niwaki_storage::page::{PAGE_SIZE, Page};
+use niwaki_storage::{BlockNumber, Csn};
+
+use crate::error::Result;
+use crate::insert::attempt::NewEntry;
+use crate::memory::stats::{count, count_max};
+use crate::page::layout::{IndexPage, LINE_POINTER};
+use crate::page::tuple::LeafTuple;
+use crate::room::make_room::Deletion;
+use crate::room::visits::Visits;
+use crate::table::RemovedInterval;
+use crate::tree::index::Index;
+
+/// Bytes that a pass wants to free at least.
+const WANTED_BYTES: usize = PAGE_SIZE / 16;
+/// Free bytes with which a pass counts as a success: the page need not be looked at again at once.
+const ENOUGH_BYTES: usize = PAGE_SIZE / 24;
+/// The most leaves for which memory keeps that a pass failed.
+const FAILURES_MAX: usize = 1024;
+/// The most leaves for which memory keeps that they took in versions.
+const HINTED_MAX: usize = 1 << 16;
+/// A leaf is looked at again under the same oldest snapshot when it has grown by this fraction
+/// (1/8) of its entries.
+const GROWTH_PART: usize = 8;
+
+/// Leaves on which the last pass freed nothing. The memory is lost with the handle, and cleared
+/// when it holds `FAILURES_MAX` leaves. Then a pass is made that may be in vain.
+#[derive(Debug, Default)]
+pub(crate) struct Failures(Mutex<BTreeMap<BlockNumber, Failure>>);
+
+/// A pass that freed nothing.
+#[derive(Clone, Copy, Debug)]
+struct Failure {
+    /// The horizon of that pass: the oldest snapshot that held versions back.
+    oldest: Csn,
+    /// Entries of the leaf at that time.
+    entries: usize,
+}
+
+impl Failures {
+    /// Decides whether another pass would find as little as the last one. `entries` counts the
+    /// leaf's entries; it is called only where the number matters.
+    fn again(&self, block: BlockNumber, oldest: Csn, entries: impl FnOnce() -> usize) -> bool {
+        let last = self.0.lock().get(&block).copied();
+        last.filter(|last| last.oldest == oldest).is_some_and(|last| {
+            (last.entries..last.entries + last.entries / GROWTH_PART + 1).contains(&entries())
+        })
+    }
+
+    fn note(&self, block: BlockNumber, oldest: Csn, entries: usize) {
+        let mut failures = self.0.lock();
+        if failures.len() >= FAILURES_MAX {
+            failures.clear();
+        }
+        failures.insert(block, Failure { oldest, entries });
+    }
+
+    /// Forgets the failure of a leaf whose entries have changed.
+    pub(crate) fn forget(&self, block: BlockNumber) {
+        self.0.lock().remove(&block);
+    }
+}
+
+/// Leaves that took in versions since their last pass or split, for
+/// [`VersionHint::Page`](crate::VersionHint::Page). The memory is lost with the handle, and cleared
+/// when it holds `HINTED_MAX` leaves.
+#[derive(Debug, Default)]
+pub(crate) struct Hinted(Mutex<BTreeSet<BlockNumber>>);
+
+impl Hinted {
+    pub(crate) fn note(&self, block: BlockNumber) {
+        let mut leaves = self.0.lock();
+        if leaves.len() >= HINTED_MAX {
+            leaves.clear();
+        }
+        leaves.insert(block);
+    }
+
+    /// Returns whether the leaf was noted, and forgets the note.
+    pub(crate) fn take(&self, block: BlockNumber) -> bool {
+        self.0.lock().remove(&block)
+    }
+}
+
+/// The result of a pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BottomUp {
+    /// The pass waits until these heap blocks are in memory.
+    ReadIn(Vec<BlockNumber>),
+    /// The pass was not made: it would have been in vain.
+    Spared,
+    /// The pass freed too little.
+    Failed,
+    /// The pass freed enough, or the leaf has no duplicates from which deduplication could make
+    /// room.
+    Done,
+}
+
+impl Index {
+    /// Makes room on a full leaf for an entry of `tuple_bytes`.
+    pub(crate) fn bottom_up_delete(
+        &self,
+        leaf: &mut PageWrite<'_>,
+        entry: &NewEntry<'_>,
+        tuple_bytes: usize,
+        deletion: &Deletion<'_>,
+    ) -> Result<BottomUp> {
+        let oracle = deletion.oracle;
+        let Some(oldest) = oracle.prospect() else { return Ok(BottomUp::Spared) };
+        let block = leaf.id().block;
+        if self.failures.again(block, oldest, || tids_on(leaf)) {
+            return Ok(BottomUp::Spared);
+        }
+        let by_block = self.by_block(leaf, block)?;
+        let entries = by_block.len();
+        let needed = tuple_bytes + LINE_POINTER;
+        let mut wanted = WANTED_BYTES.max(needed);
+        let mut visits = Visits::promising(&by_block, oracle);
+        // A pass may end before it comes to blocks that are not favourable, so these may be absent.
+        if let Some(absent) = deletion.absent(&visits.list[..visits.favourable]) {
+            return Ok(BottomUp::ReadIn(absent));
+        }
+        let mut freed = 0;
+        let mut visited = 0;
+        let mut removes: RemovedInterval = None;
+        for (number, visit) in visits.list.iter_mut().enumerate() {
+            if number >= visits.favourable && !visit.was_seen {
+                wanted /= 2;
+            }
+            if number > 0 && freed >= wanted {
+                break;
+            }
+            removes = union(removes, oracle.judge(&mut visit.candidates)?);
+            visited += 1;
+            let here = visit.freed_bytes();
+            if here == 0 {
+                break;
+            }
+            freed += here;
+        }
+        let gone = visits.judged_deletable();
+        let duplicates = by_block.blocks.iter().any(|on| on.promising > 0);
+        oracle.end(!gone.is_empty());
+        if visited == 0 {
+            // The glance at the blocks was enough.
+            self.failures.note(block, oldest, entries);
+            return Ok(BottomUp::Spared);
+        }
+        let counters = &self.counters;
+        count(&counters.bottom_up_deletions, 1);
+        count(&counters.bottom_up_heap_blocks, visited);
+        count_max(&counters.bottom_up_heap_blocks_max, visited);
+        if gone.is_empty() {
+            count(&counters.bottom_up_useless, 1);
+            count(&counters.bottom_up_useless_blocks, visited);
+            self.failures.note(block, oldest, entries);
+            return Ok(BottomUp::Failed);
+        }
+        self.failures.forget(block);
+        let bytes = self.delete_allowed(leaf, &gone, entry.xid, removes, oracle)?;
+        count(&counters.bottom_up_wal_bytes, bytes as u64);
+        count(&counters.bottom_up_deleted_entries, gone.len() as u64);
+        let enough = leaf.room() >= ENOUGH_BYTES.max(needed);
+        Ok(if enough || !duplicates { BottomUp::Done } else { BottomUp::Failed })
+    }
+}
+
+/// Returns the number of entries of a leaf; each TID of a posting list counts.
+pub(crate) fn tids_on(leaf: &Page) -> usize {
+    let items = (leaf.first_entry()..=leaf.item_count()).map(|offset| leaf.tuple(offset));
+    items.filter_map(LeafTuple::decode).map(|item| item.tids.len()).sum()
+}
+
+/// Returns the smallest interval that contains both.
+pub(crate) fn union(a: RemovedInterval, b: RemovedInterval) -> RemovedInterval {
+    match (a, b) {
+        (Some((from, to)), Some((begin, end))) => Some((from.min(begin), to.max(end))),
+        (one, None) | (None, one) => one,
+    }
+}

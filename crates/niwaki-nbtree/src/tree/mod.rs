@@ -1,0 +1,12 @@
+//! The tree: the handle of an index, the way from the root to an entry, and the way a tree grows.
+//!
+//! The order: the handle, the descent, entries of a leaf, the choice of a split point and the
+//! split, then a build from sorted entries, and the check of a whole tree.
+
+pub(crate) mod build;
+pub(crate) mod check;
+pub(crate) mod descend;
+pub(crate) mod index;
+pub(crate) mod leaf;
+pub(crate) mod split;
+pub(crate) mod split_point;
