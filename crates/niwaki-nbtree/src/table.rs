@@ -7,7 +7,7 @@
 
 use niwaki_storage::{BlockNumber, Csn, OffsetNumber, ReadAhead, Result, Tid, Xid};
 
-use crate::scan::batch::{BatchEntry, EntryPlace};
+use crate::page::entry::{BatchEntry, EntryPlace};
 
 /// The table's knowledge about an entry whose key equals a new entry's key (rule 9b.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

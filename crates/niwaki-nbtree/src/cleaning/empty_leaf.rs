@@ -23,11 +23,12 @@ use niwaki_storage::{BlockNumber, Xid};
 use crate::error::Result;
 use crate::memory::stats::count;
 use crate::page::change;
+use crate::page::entry::EntryPlace;
 use crate::page::layout::IndexPage;
 use crate::room::bottom_up::union;
 use crate::room::make_room::Deletion;
 use crate::room::visits::Visits;
-use crate::scan::batch::{EntryPlace, LeafRead, LeafVersion};
+use crate::scan::batch::{LeafRead, LeafVersion};
 use crate::table::{DeletionOracle, RemovedInterval};
 use crate::tree::index::Index;
 

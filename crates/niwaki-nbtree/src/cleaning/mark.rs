@@ -4,9 +4,10 @@ use niwaki_env::seeded_bug;
 
 use crate::memory::stats::count;
 use crate::page::change;
+use crate::page::entry::EntryPlace;
 use crate::page::layout::IndexPage;
 use crate::page::tuple::LeafTuple;
-use crate::scan::batch::{EntryPlace, LeafBatch, LeafRead, LeafVersion};
+use crate::scan::batch::{LeafBatch, LeafRead, LeafVersion};
 use crate::tree::index::Index;
 
 /// The result of marking entries of a leaf.

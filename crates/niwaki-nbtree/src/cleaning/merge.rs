@@ -35,13 +35,12 @@ use niwaki_storage::{Page, Xid};
 use crate::cleaning::page_delete::may_go;
 use crate::error::Result;
 use crate::memory::stats::count;
-use crate::page::change;
+use crate::page::entry::EntryPlace;
 use crate::page::layout::{IndexPage, LINE_POINTER, USABLE_BYTES};
 use crate::page::search::downlink_item;
 use crate::page::tuple::PivotTuple;
-use crate::page::wal;
+use crate::page::{change, wal};
 use crate::room::bottom_up::tids_on;
-use crate::scan::batch::EntryPlace;
 use crate::tree::index::Index;
 
 /// The number of parts of a page's room: the unit for the fullness of a leaf.

@@ -34,11 +34,10 @@ use niwaki_storage::{BlockNumber, Xid};
 
 use crate::error::Result;
 use crate::memory::stats::count;
-use crate::page::change;
 use crate::page::layout::{IndexPage, NO_BLOCK};
 use crate::page::search::{Target, downlink_item};
 use crate::page::tuple::PivotTuple;
-use crate::page::wal;
+use crate::page::{change, wal};
 use crate::tree::descend::Descent;
 use crate::tree::index::{Index, Path};
 

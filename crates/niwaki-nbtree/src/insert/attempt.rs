@@ -7,18 +7,19 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::record::LoggedPage;
-use niwaki_storage::{BlockNumber, Tid, Xid};
+use niwaki_storage::{BlockNumber, Xid};
 
 use crate::error::{Error, Result};
+use crate::insert::outcome::InsertOutcome;
 use crate::insert::unique_check::{Checked, Duplicates};
 use crate::memory::options::VersionHint;
 use crate::memory::recycle::Link;
 use crate::memory::stats::count;
-use crate::page::change;
+use crate::page::entry::NewEntry;
 use crate::page::layout::{IndexPage, NO_BLOCK};
 use crate::page::search::{Target, is_beyond};
 use crate::page::tuple::{ENTRY_MAX, TID_SIZE, TUPLE_HEADER, put_leaf, tid_bytes};
-use crate::page::wal;
+use crate::page::{change, wal};
 use crate::room::dedup::list_tids;
 use crate::room::make_room::{Deletion, READ_INS_MAX};
 use crate::room::shift::Pending;
@@ -26,43 +27,6 @@ use crate::table::{DeletionOracle, UniqueCheck};
 use crate::tree::descend::{Descent, RESTARTS_MAX};
 use crate::tree::index::{Index, Path};
 use crate::tree::leaf::{Found, Gap};
-
-/// An entry to insert.
-#[derive(Clone, Copy, Debug)]
-pub struct NewEntry<'a> {
-    /// Normalized key bytes.
-    pub key: &'a [u8],
-    /// INCLUDE payload.
-    pub payload: &'a [u8],
-    /// TID of the row's chain root.
-    pub tid: Tid,
-    /// The inserting transaction, for the log.
-    pub xid: Xid,
-    /// True if the row moved and its key did not change (design section 5). This is a reason to
-    /// look for dead versions before a split (bottom-up deletion).
-    pub logically_unchanged: bool,
-}
-
-/// The end of an insertion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InsertOutcome {
-    /// The entry was inserted.
-    Inserted,
-    /// The entry existed already (design section 5): nothing was inserted. Its LP_DEAD mark, if
-    /// any, is gone, and scans that read the leaf before can no longer mark the entry.
-    AlreadyThere,
-    /// A live row has this key: the entry at this TID. Nothing was inserted.
-    Conflict(Tid),
-    /// The conflict depends on this transaction: the caller waits for its end, then starts again.
-    /// Nothing was inserted, and no latch is held.
-    Wait(Xid),
-    /// [`DeletionOracle::gives_up`] returned true while the insertion waited for the leaf's latch.
-    /// Nothing was inserted, and no latch is held.
-    GivenUp,
-    /// The table answered [`crate::UniqueVerdict::Undecided`]: the caller finds out, then starts
-    /// again. Nothing was inserted, and no latch is held.
-    Undecided,
-}
 
 /// Bytes of the offset and an entry for which no memory is allocated; most entries are shorter.
 const SHORT: usize = 128;

@@ -1,4 +1,5 @@
-//! Insertions: the unique check, and the attempts to put an entry on its leaf.
+//! Insertions: how they end, the unique check, and the attempts to put an entry on its leaf.
 
 pub(crate) mod attempt;
+pub(crate) mod outcome;
 pub(crate) mod unique_check;

@@ -15,15 +15,15 @@ use niwaki_storage::Tid;
 use niwaki_storage::buffer::PageWrite;
 
 use crate::error::Result;
-use crate::insert::attempt::{InsertOutcome, NewEntry};
+use crate::insert::outcome::InsertOutcome;
 use crate::memory::stats::count;
 use crate::page::change;
+use crate::page::entry::{EntryPlace, NewEntry};
 use crate::page::layout::IndexPage;
 use crate::page::search::{Target, is_beyond, lower_bound};
 use crate::page::tuple::LeafTuple;
 use crate::room::bottom_up::union;
 use crate::room::simple_delete::tids_at;
-use crate::scan::batch::EntryPlace;
 use crate::table::{RemovedInterval, UniqueCheck, UniqueVerdict};
 use crate::tree::index::Index;
 use crate::tree::leaf::Found;

@@ -10,9 +10,9 @@ use niwaki_storage::OffsetNumber;
 use niwaki_storage::page::Page;
 
 use crate::page::bits::{NumberReader, NumberWriter};
+use crate::page::entry::EntryPlace;
 use crate::page::layout::IndexPage;
 use crate::page::tuple::{LeafTuple, posting_tids, push_posting};
-use crate::scan::batch::EntryPlace;
 
 /// The removal of some entries of a leaf, in the form the log keeps.
 ///

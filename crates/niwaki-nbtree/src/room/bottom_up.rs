@@ -31,8 +31,8 @@ use niwaki_storage::page::{PAGE_SIZE, Page};
 use niwaki_storage::{BlockNumber, Csn};
 
 use crate::error::Result;
-use crate::insert::attempt::NewEntry;
 use crate::memory::stats::{count, count_max};
+use crate::page::entry::NewEntry;
 use crate::page::layout::{IndexPage, LINE_POINTER};
 use crate::page::tuple::LeafTuple;
 use crate::room::make_room::Deletion;

@@ -15,9 +15,9 @@ use niwaki_storage::{BlockNumber, Lsn, OffsetNumber, Tid};
 
 use crate::error::Result;
 use crate::page::change;
+use crate::page::entry::EntryPlace;
 use crate::page::layout::{IndexPage, LINE_POINTER};
 use crate::page::tuple::{LeafTuple, TID_SIZE};
-use crate::scan::batch::EntryPlace;
 use crate::table::DeletionCandidate;
 use crate::tree::index::Index;
 

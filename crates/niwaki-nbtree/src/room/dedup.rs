@@ -25,9 +25,9 @@ use niwaki_storage::page::Page;
 use niwaki_storage::record::LoggedPage;
 
 use crate::error::Result;
-use crate::insert::attempt::NewEntry;
 use crate::memory::stats::count;
 use crate::page::change::{self, Rebuild};
+use crate::page::entry::NewEntry;
 use crate::page::layout::{IndexPage, LINE_POINTER, USABLE_BYTES, read_u16};
 use crate::page::tuple::{
     LeafTuple, POSTING_MAX, TID_SIZE, TUPLE_HEADER, item_size, pivot_size, push_posting,

@@ -18,9 +18,9 @@ use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::page::PAGE_SIZE;
 
 use crate::error::Result;
-use crate::insert::attempt::NewEntry;
 use crate::insert::unique_check::Duplicates;
 use crate::memory::options::VersionHint;
+use crate::page::entry::NewEntry;
 use crate::room::bottom_up::BottomUp;
 use crate::room::visits::Visit;
 use crate::table::DeletionOracle;

@@ -13,18 +13,16 @@ use niwaki_storage::record::{LoggedPage, record_bytes};
 use niwaki_storage::{BlockNumber, Tid};
 
 use crate::error::Result;
-use crate::insert::attempt::NewEntry;
 use crate::memory::stats::count;
-use crate::page::change;
+use crate::page::entry::{EntryPlace, NewEntry};
 use crate::page::layout::IndexPage;
 use crate::page::removal::Removal;
 use crate::page::tuple::LeafTuple;
-use crate::page::wal;
+use crate::page::{change, wal};
 use crate::room::bottom_up::union;
 use crate::room::by_block::OnBlock;
 use crate::room::make_room::Deletion;
 use crate::room::visits::Visits;
-use crate::scan::batch::EntryPlace;
 use crate::table::{DeletionOracle, RemovedInterval};
 use crate::tree::index::Index;
 

@@ -32,8 +32,8 @@
 use niwaki_env::seeded_bug;
 use niwaki_storage::{BlockNumber, OffsetNumber};
 
+use crate::page::entry::EntryPlace;
 use crate::room::by_block::{ByBlock, OnBlock};
-use crate::scan::batch::EntryPlace;
 use crate::table::{DeletionCandidate, DeletionOracle, HeapGlance};
 
 /// The most heap blocks that one pass of bottom-up deletion visits.

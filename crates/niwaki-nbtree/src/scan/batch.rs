@@ -2,6 +2,7 @@
 
 use niwaki_storage::{BlockNumber, Tid};
 
+use crate::page::entry::{BatchEntry, EntryPlace};
 use crate::page::layout::NO_BLOCK;
 use crate::page::tuple::LeafTuple;
 use crate::scan::range::Direction;
@@ -46,28 +47,6 @@ impl LeafPrefix {
     pub fn end(self) -> u16 {
         self.end
     }
-}
-
-/// The place of an entry on its leaf. Places have the order of the entries. Without the leaf's
-/// latch a place has a meaning only together with a [`LeafRead`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct EntryPlace {
-    /// Offset number of the item.
-    pub(crate) offset: u16,
-    /// Place of the TID in the item, from 0.
-    pub(crate) place: u8,
-}
-
-/// One entry of a [`LeafBatch`].
-#[derive(Clone, Copy, Debug)]
-pub struct BatchEntry<'a> {
-    /// Key bytes, as inserted.
-    pub key: &'a [u8],
-    /// INCLUDE payload, as inserted. It may be stale while the chain root is `mixed`: a root with
-    /// several keys (design section 5).
-    pub payload: &'a [u8],
-    /// TID of the chain root.
-    pub tid: Tid,
 }
 
 #[derive(Clone, Copy, Debug)]

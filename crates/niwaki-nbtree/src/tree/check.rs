@@ -11,11 +11,11 @@ use niwaki_storage::{BlockNumber, BlocksAhead, Corruption, Fork, OffsetNumber, R
 
 use crate::error::{Error, Result};
 use crate::page::change::is_dead;
+use crate::page::entry::BatchEntry;
 use crate::page::layout::{IndexPage, META_BLOCK, Meta, NO_BLOCK, damage, flag, read_u16};
 use crate::page::tuple::{
     ENTRY_MAX, INFO_AT, LeafTuple, POSTING_MAX, PivotTuple, TID_SIZE, info, sort_key, tid_number,
 };
-use crate::scan::batch::BatchEntry;
 use crate::tree::index::Index;
 
 /// The findings of a check, with counts of pages and entries.

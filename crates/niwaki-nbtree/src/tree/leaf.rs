@@ -13,10 +13,10 @@ use niwaki_storage::Tid;
 use niwaki_storage::page::Page;
 
 use crate::error::Result;
+use crate::page::entry::EntryPlace;
 use crate::page::layout::IndexPage;
 use crate::page::search::{Target, is_at, lower_bound};
 use crate::page::tuple::LeafTuple;
-use crate::scan::batch::EntryPlace;
 use crate::tree::index::Index;
 
 /// The place where an entry would go.
