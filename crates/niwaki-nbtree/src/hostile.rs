@@ -10,10 +10,10 @@ use niwaki_storage::{BlockNumber, Fork, PageId, RelFileId, Tid};
 use crate::page::change::{self, SplitLeft};
 use crate::page::entry::EntryPlace;
 use crate::page::layout::{IndexPage, Meta, flag};
+use crate::page::lists::{Interval, Merge};
 use crate::page::removal::Removal;
 use crate::page::tuple::{self, LeafTuple, PivotTuple, push_leaf, push_pivot, sort_key};
 use crate::page::wal::{changes, kind};
-use crate::room::dedup::{Interval, Merge};
 
 /// For each decoder: its name, valid inputs to begin with, and the function that calls it.
 pub const TARGETS: &[Target] = &[

@@ -14,7 +14,7 @@
 //! 10 CLEAR_DEAD      leaf (offset u16)
 //! 11 PAGES           new pages (images)
 //! 12 INSERT_INSIDE   leaf (offset u16 of a posting list, the TID that it takes in)
-//! 13 DEDUP           leaf (see dedup.rs)
+//! 13 DEDUP           leaf (see lists.rs)
 //! 14 HALF_DEAD       parent (offset u16 of the downlink that goes), the branch from the leaf up
 //!                    (none)
 //! 15 UNLINK          page (none), right sibling (prev u32)
@@ -38,9 +38,9 @@ use niwaki_storage::{BlockNumber, Corruption, Error, Result};
 
 use crate::page::change::{self, SplitLeft};
 use crate::page::layout::{IndexPage, Meta, read_u16, read_u32};
+use crate::page::lists::Merge;
 use crate::page::removal::Removal;
 use crate::page::tuple::TID_SIZE;
-use crate::room::dedup::Merge;
 
 /// Layout version of all records.
 pub(crate) const VERSION: u8 = 1;

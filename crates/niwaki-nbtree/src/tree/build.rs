@@ -15,13 +15,13 @@ use crate::page::change::Rebuild;
 use crate::page::layout::{
     IndexPage, LINE_POINTER, META_BLOCK, Meta, NO_BLOCK, USABLE_BYTES, flag,
 };
+use crate::page::lists::new_list_tids;
 use crate::page::separator::separator;
 use crate::page::tuple::{
     ENTRY_MAX, LeafTuple, PivotTuple, TID_SIZE, TUPLE_HEADER, item_size, pivot_size, push_leaf,
     push_pivot, push_posting, read_tid, sort_key, tid_bytes,
 };
 use crate::page::wal;
-use crate::room::dedup::new_list_tids;
 use crate::tree::index::Index;
 
 /// Fill factor of inner pages, in percent. Inner pages are few, and grow by one pivot for each

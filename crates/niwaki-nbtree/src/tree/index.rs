@@ -277,6 +277,11 @@ impl Index {
         self.options().page_items_max.map_or(usize::MAX, |max| usize::from(max.max(3)))
     }
 
+    /// Returns the most TIDs of a posting list, whatever its key.
+    pub(crate) fn tids_max(&self) -> u16 {
+        self.options().page_items_max.map_or(u16::MAX, |max| max.max(3))
+    }
+
     /// Decides whether a tuple of `tuple_bytes` fits the page as it is, or after compaction.
     #[inline]
     pub(crate) fn fits(&self, page: &Page, tuple_bytes: usize) -> bool {

@@ -23,12 +23,10 @@ use niwaki_storage::Tid;
 
 use crate::memory::options::SplitStrategy;
 use crate::page::layout::{LINE_POINTER, USABLE_BYTES};
+use crate::page::lists::SINGLE_VALUE_FILL;
 use crate::page::separator::{common_prefix, separator};
 use crate::page::tuple::{TUPLE_HEADER, pivot_size};
 
-/// Fill factor of the left page, in percent, when all entries have one value; later entries go
-/// right.
-pub(crate) const SINGLE_VALUE_FILL: usize = 96;
 /// Fill factor, in percent, of inner pages that are split at the right end.
 const INNER_FILLFACTOR: u8 = 70;
 /// The number of entries before the new one, with TIDs ascending up to the new TID, that show that
