@@ -73,6 +73,14 @@ pub struct DeletionCandidate<'a> {
 /// snapshot could have seen any of them.
 pub type RemovedInterval = Option<(Csn, Csn)>;
 
+/// Returns the smallest interval that contains both.
+pub(crate) fn union(a: RemovedInterval, b: RemovedInterval) -> RemovedInterval {
+    match (a, b) {
+        (Some((from, to)), Some((begin, end))) => Some((from.min(begin), to.max(end))),
+        (one, None) | (None, one) => one,
+    }
+}
+
 /// The table's optimistic reading of some entries on one heap block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeapGlance {

@@ -25,11 +25,9 @@ use crate::memory::stats::count;
 use crate::page::change;
 use crate::page::entry::EntryPlace;
 use crate::page::layout::IndexPage;
-use crate::room::bottom_up::union;
-use crate::room::make_room::Deletion;
-use crate::room::visits::Visits;
+use crate::room::visits::{Deletion, Visits};
 use crate::scan::batch::{LeafRead, LeafVersion};
-use crate::table::{DeletionOracle, RemovedInterval};
+use crate::table::{DeletionOracle, RemovedInterval, union};
 use crate::tree::index::Index;
 
 /// The table's answer about all entries of a leaf.

@@ -38,9 +38,8 @@ use crate::memory::stats::count;
 use crate::page::entry::EntryPlace;
 use crate::page::layout::{IndexPage, LINE_POINTER, USABLE_BYTES};
 use crate::page::search::downlink_item;
-use crate::page::tuple::PivotTuple;
+use crate::page::tuple::{PivotTuple, tids_on};
 use crate::page::{change, wal};
-use crate::room::bottom_up::tids_on;
 use crate::tree::index::Index;
 
 /// The number of parts of a page's room: the unit for the fullness of a leaf.

@@ -22,25 +22,14 @@ use crate::page::entry::{EntryPlace, NewEntry};
 use crate::page::layout::IndexPage;
 use crate::page::search::{Target, is_beyond, lower_bound};
 use crate::page::tuple::LeafTuple;
-use crate::room::bottom_up::union;
+use crate::room::make_room::Duplicates;
 use crate::room::simple_delete::tids_at;
-use crate::table::{RemovedInterval, UniqueCheck, UniqueVerdict};
+use crate::table::{RemovedInterval, UniqueCheck, UniqueVerdict, union};
 use crate::tree::index::Index;
 use crate::tree::leaf::Found;
 
 /// The least number of dead entries without a mark that are worth a record to delete them.
 const REMOVABLE_MIN: usize = 16;
-
-/// The index's knowledge about entries with the new entry's key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Duplicates {
-    /// The index is not unique: nothing is known.
-    Allowed,
-    /// The index is unique, and the check met no such entry.
-    None,
-    /// The index is unique, and the check met such entries: old versions.
-    Versions,
-}
 
 /// The result of a unique check.
 pub(crate) enum Checked {

@@ -13,9 +13,10 @@
 //! downlink is 0. The first pivot of an inner page has no key and no TID: it is minus infinity,
 //! whatever its bound is. Nothing is aligned.
 
+use niwaki_storage::page::Page;
 use niwaki_storage::{BlockNumber, Tid};
 
-use crate::page::layout::{LINE_POINTER, USABLE_BYTES, read_u16, read_u32};
+use crate::page::layout::{IndexPage, LINE_POINTER, USABLE_BYTES, read_u16, read_u32};
 
 /// Bytes before the key.
 pub(crate) const TUPLE_HEADER: usize = 8;
@@ -300,6 +301,12 @@ pub(crate) fn posting_bytes(key: &[u8], tids: &[Tid]) -> Vec<u8> {
     let mut out = Vec::new();
     push_posting(&mut out, key, &raw);
     out
+}
+
+/// Returns the number of entries of a leaf; each TID of a posting list counts.
+pub(crate) fn tids_on(leaf: &Page) -> usize {
+    let items = (leaf.first_entry()..=leaf.item_count()).map(|offset| leaf.tuple(offset));
+    items.filter_map(LeafTuple::decode).map(|item| item.tids.len()).sum()
 }
 
 #[cfg(test)]

@@ -27,17 +27,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use niwaki_env::sync::Mutex;
 use niwaki_storage::buffer::PageWrite;
-use niwaki_storage::page::{PAGE_SIZE, Page};
+use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::{BlockNumber, Csn};
 
 use crate::error::Result;
 use crate::memory::stats::{count, count_max};
 use crate::page::entry::NewEntry;
 use crate::page::layout::{IndexPage, LINE_POINTER};
-use crate::page::tuple::LeafTuple;
-use crate::room::make_room::Deletion;
-use crate::room::visits::Visits;
-use crate::table::RemovedInterval;
+use crate::page::tuple::tids_on;
+use crate::room::visits::{Deletion, Visits};
+use crate::table::{RemovedInterval, union};
 use crate::tree::index::Index;
 
 /// Bytes that a pass wants to free at least.
@@ -191,19 +190,5 @@ impl Index {
         count(&counters.bottom_up_deleted_entries, gone.len() as u64);
         let enough = leaf.room() >= ENOUGH_BYTES.max(needed);
         Ok(if enough || !duplicates { BottomUp::Done } else { BottomUp::Failed })
-    }
-}
-
-/// Returns the number of entries of a leaf; each TID of a posting list counts.
-pub(crate) fn tids_on(leaf: &Page) -> usize {
-    let items = (leaf.first_entry()..=leaf.item_count()).map(|offset| leaf.tuple(offset));
-    items.filter_map(LeafTuple::decode).map(|item| item.tids.len()).sum()
-}
-
-/// Returns the smallest interval that contains both.
-pub(crate) fn union(a: RemovedInterval, b: RemovedInterval) -> RemovedInterval {
-    match (a, b) {
-        (Some((from, to)), Some((begin, end))) => Some((from.min(begin), to.max(end))),
-        (one, None) | (None, one) => one,
     }
 }

@@ -18,43 +18,26 @@ use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::page::PAGE_SIZE;
 
 use crate::error::Result;
-use crate::insert::unique_check::Duplicates;
 use crate::memory::options::VersionHint;
 use crate::page::entry::NewEntry;
 use crate::room::bottom_up::BottomUp;
-use crate::room::visits::Visit;
-use crate::table::DeletionOracle;
+use crate::room::visits::Deletion;
 use crate::tree::index::Index;
 
-/// The table's part in passes over full leaves, during one insertion.
-pub(crate) struct Deletion<'t> {
-    pub(crate) oracle: &'t dyn DeletionOracle,
-    /// The number of times that heap blocks may still be read in first. Other threads may change
-    /// the leaf meanwhile, and evict blocks from the pool. In the end the blocks are read under the
-    /// latch.
-    pub(crate) read_ins: u8,
+/// The index's knowledge about entries with the new entry's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duplicates {
+    /// The index is not unique: nothing is known.
+    Allowed,
+    /// The index is unique, and the check met no such entry.
+    None,
+    /// The index is unique, and the check met such entries: old versions.
+    Versions,
 }
 
 /// Freed bytes that make deduplication worth its record where the entry fits, but hardly another
 /// one.
 const SCARCE_BYTES: usize = PAGE_SIZE / 32;
-
-/// The number of times that an insertion reads in heap blocks: once for simple, once for bottom-up
-/// deletion.
-pub(crate) const READ_INS_MAX: u8 = 2;
-
-impl Deletion<'_> {
-    /// Returns the blocks that must be read in first; `None`: go on.
-    pub(crate) fn absent(&self, visits: &[Visit<'_>]) -> Option<Vec<BlockNumber>> {
-        if self.read_ins == 0 {
-            return None;
-        }
-        let blocks = visits.iter().map(|visit| visit.block);
-        let is_absent = |block: &BlockNumber| self.oracle.glance(*block, &[]).is_none();
-        let absent: Vec<_> = blocks.filter(is_absent).collect();
-        (!absent.is_empty()).then_some(absent)
-    }
-}
 
 impl Index {
     /// Tries to make room for an entry of `tuple_bytes` on a full leaf. Returns heap blocks that

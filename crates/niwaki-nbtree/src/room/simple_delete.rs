@@ -19,11 +19,9 @@ use crate::page::layout::IndexPage;
 use crate::page::removal::Removal;
 use crate::page::tuple::LeafTuple;
 use crate::page::{change, wal};
-use crate::room::bottom_up::union;
 use crate::room::by_block::OnBlock;
-use crate::room::make_room::Deletion;
-use crate::room::visits::Visits;
-use crate::table::{DeletionOracle, RemovedInterval};
+use crate::room::visits::{Deletion, Visits};
+use crate::table::{DeletionOracle, RemovedInterval, union};
 use crate::tree::index::Index;
 
 impl Index {

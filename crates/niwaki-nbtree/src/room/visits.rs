@@ -245,6 +245,32 @@ impl<'a> Visits<'a> {
     }
 }
 
+/// The number of times that an insertion reads in heap blocks: once for simple, once for bottom-up
+/// deletion.
+pub(crate) const READ_INS_MAX: u8 = 2;
+
+/// The table's part in passes over full leaves, during one insertion.
+pub(crate) struct Deletion<'t> {
+    pub(crate) oracle: &'t dyn DeletionOracle,
+    /// The number of times that heap blocks may still be read in first. Other threads may change
+    /// the leaf meanwhile, and evict blocks from the pool. In the end the blocks are read under the
+    /// latch.
+    pub(crate) read_ins: u8,
+}
+
+impl Deletion<'_> {
+    /// Returns the blocks that must be read in first; `None`: go on.
+    pub(crate) fn absent(&self, visits: &[Visit<'_>]) -> Option<Vec<BlockNumber>> {
+        if self.read_ins == 0 {
+            return None;
+        }
+        let blocks = visits.iter().map(|visit| visit.block);
+        let is_absent = |block: &BlockNumber| self.oracle.glance(*block, &[]).is_none();
+        let absent: Vec<_> = blocks.filter(is_absent).collect();
+        (!absent.is_empty()).then_some(absent)
+    }
+}
+
 // Locks of the deterministic scheduler work inside its runs only.
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {

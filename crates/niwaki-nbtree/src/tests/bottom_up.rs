@@ -167,7 +167,7 @@ fn far_blocks_are_visited_only_while_little_was_freed() {
     let dead = |candidate: &DeletionCandidate<'_>| candidate.tid.offset.0 <= 20;
     let deletion = TestTable::new(dead);
     deletion.blind.set(true);
-    let pass = crate::room::make_room::Deletion { oracle: &deletion, read_ins: 0 };
+    let pass = crate::room::visits::Deletion { oracle: &deletion, read_ins: 0 };
     let mut page = leaf.write();
     let done = index.bottom_up_delete(&mut page, &version(&key(1), Tid::new(9, 9)), 10, &pass);
     assert_eq!(done.unwrap(), crate::room::bottom_up::BottomUp::Done);
@@ -180,7 +180,7 @@ fn what_failed_is_not_tried_again_before_something_changed() {
     let index = churned(IndexOptions { page_items_max: Some(12), ..IndexOptions::default() });
     let table = TestTable::new(|_| false);
     let leaf = index.pin(niwaki_storage::BlockNumber(1)).unwrap();
-    let pass = crate::room::make_room::Deletion { oracle: &table, read_ins: 0 };
+    let pass = crate::room::visits::Deletion { oracle: &table, read_ins: 0 };
     let tries = |expected: usize| {
         let new = key(3);
         let new = version(&new, Tid::new(3, 1));
