@@ -12,13 +12,13 @@ use niwaki_storage::{BlockNumber, Corruption, Fork, PageId, RelFile, Storage, Xi
 use crate::cleaning::pack::Packing;
 use crate::error::Result;
 use crate::memory::credit::Credit;
+use crate::memory::failures::{Failures, Hinted};
 use crate::memory::latch_hold::{LATCH_HOLD_BUCKETS, LatchHold};
 use crate::memory::options::{IndexOptions, OptionsCell};
 use crate::memory::recycle::{FIRST_ROOT, Link, Recycling};
 use crate::memory::stats::{Counters, IndexStats};
 use crate::page::layout::{IndexPage, LINE_POINTER, META_BLOCK, Meta, damage, flag};
 use crate::page::wal;
-use crate::room::bottom_up::{Failures, Hinted};
 use crate::table::RemovedInterval;
 
 /// The most steps to the right in one search, in pages. Each step follows a split that happened
