@@ -8,8 +8,8 @@ use niwaki_storage::page::PageKind;
 use niwaki_storage::record::LoggedPage;
 use niwaki_storage::{BlockNumber, Fork, ReadStream, Tid, Xid};
 
-use crate::cleaning::pack::{Density, Fullness};
 use crate::error::Result;
+use crate::memory::packing::{Density, Fullness};
 use crate::memory::recycle::Pass;
 use crate::memory::stats::{Counters, count};
 use crate::page::entry::{BatchEntry, EntryPlace};

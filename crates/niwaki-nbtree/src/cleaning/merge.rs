@@ -34,6 +34,7 @@ use niwaki_storage::{Page, Xid};
 
 use crate::cleaning::page_delete::may_go;
 use crate::error::Result;
+use crate::memory::packing::PARTS;
 use crate::memory::stats::count;
 use crate::page::entry::EntryPlace;
 use crate::page::layout::{IndexPage, LINE_POINTER, USABLE_BYTES};
@@ -42,8 +43,6 @@ use crate::page::tuple::{PivotTuple, tids_on};
 use crate::page::{change, wal};
 use crate::tree::index::Index;
 
-/// The number of parts of a page's room: the unit for the fullness of a leaf.
-pub(crate) const PARTS: usize = 32;
 /// A leaf is sparse with `SPARSE_PARTS` parts full, or fewer.
 const SPARSE_PARTS: usize = 12;
 /// Two leaves fit well on one page with `MERGED_PARTS` parts full, or fewer. A quarter of the page

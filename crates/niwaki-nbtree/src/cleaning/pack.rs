@@ -33,100 +33,27 @@
 
 use niwaki_env::SIMULATED;
 use niwaki_env::seeded_bug;
-use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_storage::{BlockNumber, Xid};
 
-use crate::cleaning::merge::PARTS;
 use crate::cleaning::page_delete::may_go;
 use crate::error::Result;
+use crate::memory::packing::{Density, Fullness, PARTS, PackedTo};
 use crate::memory::recycle::Link;
 use crate::memory::stats::count;
 use crate::page::layout::{IndexPage, META_BLOCK, NO_BLOCK, USABLE_BYTES};
 use crate::page::search::{Target, is_beyond};
+use crate::page::separator::OwnedSeparator;
 use crate::page::tuple::PivotTuple;
 use crate::tree::descend::{Descent, RESTARTS_MAX};
 use crate::tree::index::{Index, Path};
-use crate::tree::split::OwnedSeparator;
 use crate::tree::split_point::Room;
-
-/// The way to pack leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Density {
-    /// The number of full parts of a packed leaf.
-    pub(crate) packed_parts: usize,
-    /// Leaves are worth packing if on average they have this many full parts, or fewer.
-    sparse_mean_parts: usize,
-    /// The number of neighbours that are judged, and packed, together.
-    together: usize,
-    /// After this many deletions per page, leaves in memory are looked at.
-    due_per_page: u64,
-}
-
-impl Density {
-    /// Leaves room for insertions; packs leaves that have lost a third.
-    pub(crate) const WITH_ROOM: Self =
-        Self { packed_parts: 28, sparse_mean_parts: 21, together: usize::MAX, due_per_page: 32 };
-    /// For an index without further insertions; packs leaves that have lost an eighth.
-    const FULL: Self =
-        Self { packed_parts: PARTS, sparse_mean_parts: 28, together: 32, due_per_page: 8 };
-}
 
 /// An index grows at its right end if at least `GROWS_AT_END` of eight leaf splits are of its
 /// rightmost leaf.
 const GROWS_AT_END: u64 = 7;
 /// The least room of a right sibling, in parts: with less room it is not filled up.
 const GIVEN_PARTS_MIN: usize = 2;
-
-/// The fullness of a set of leaves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fullness {
-    leaves: usize,
-    parts: usize,
-}
-
-impl Fullness {
-    pub(crate) fn add(&mut self, parts: usize) {
-        self.leaves += 1;
-        self.parts += parts;
-    }
-
-    /// Decides whether these leaves are sparse by `density` (a third or an eighth too many), and
-    /// packing makes them fewer.
-    pub(crate) fn is_sparse(self, density: Density) -> bool {
-        self.parts <= self.leaves * density.sparse_mean_parts
-            && self.parts.div_ceil(density.packed_parts) < self.leaves
-    }
-}
-
-/// The packing state of an index, for the maintenance of quiet tables.
-#[derive(Debug, Default)]
-pub(crate) struct Packing {
-    /// Entries deleted since the last look at the leaves.
-    deleted: AtomicU64,
-    /// Splits of leaves until then, and those splits that were at the right end.
-    splits: AtomicU64,
-    end_splits: AtomicU64,
-    /// The place where the look under way goes on, and its density.
-    at: Mutex<Option<(PackedTo, Density)>>,
-}
-
-impl Packing {
-    /// Adds to the count of deleted entries.
-    pub(crate) fn deleted(&self, entries: u64) {
-        // Relaxed, here and below: the count only decides when a look is made.
-        self.deleted.fetch_add(entries, Ordering::Relaxed);
-    }
-}
-
-/// The place that packing has reached.
-#[derive(Debug)]
-enum PackedTo {
-    /// Packing begins.
-    Nothing,
-    /// Packing has passed the page of level 1 with this high key, and all pages left of it.
-    Bound(OwnedSeparator),
-}
 
 /// The children of a page of level 1, left to right.
 struct Siblings {
@@ -169,6 +96,7 @@ impl Index {
         if written && density != Density::FULL {
             return Ok(None);
         }
+        // Relaxed, here and below: as in `Packing::deleted`.
         let deleted = self.packing.deleted.load(Ordering::Relaxed);
         let pages = u64::from(self.blocks()?).saturating_sub(self.free_pages() as u64);
         let due = if SIMULATED { 0 } else { pages * density.due_per_page };

@@ -2,11 +2,26 @@
 
 use niwaki_storage::Tid;
 
+use crate::page::search::Target;
+
 /// The contents of a pivot: a prefix of a key, and a TID only where keys do not differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Separator<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) tid: Option<Tid>,
+}
+
+/// A separator that outlives the latch under which it was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OwnedSeparator {
+    pub(crate) key: Vec<u8>,
+    pub(crate) tid: Option<Tid>,
+}
+
+impl OwnedSeparator {
+    pub(crate) fn target(&self) -> Target<'_> {
+        Target::pivot(&self.key, self.tid)
+    }
 }
 
 /// Returns the number of bytes with which both keys begin.
@@ -46,7 +61,6 @@ pub(crate) fn separator<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::search::Target;
     use crate::page::tuple::push_pivot;
     use niwaki_storage::BlockNumber;
     use proptest::prelude::*;

@@ -9,12 +9,12 @@ use niwaki_storage::page::Page;
 use niwaki_storage::record::{LoggedPage, Manager, Record};
 use niwaki_storage::{BlockNumber, Corruption, Fork, PageId, RelFile, Storage, Xid};
 
-use crate::cleaning::pack::Packing;
 use crate::error::Result;
 use crate::memory::credit::Credit;
 use crate::memory::failures::{Failures, Hinted};
 use crate::memory::latch_hold::{LATCH_HOLD_BUCKETS, LatchHold};
 use crate::memory::options::{IndexOptions, OptionsCell};
+use crate::memory::packing::Packing;
 use crate::memory::recycle::{FIRST_ROOT, Link, Recycling};
 use crate::memory::stats::{Counters, IndexStats};
 use crate::page::layout::{IndexPage, LINE_POINTER, META_BLOCK, Meta, damage, flag};

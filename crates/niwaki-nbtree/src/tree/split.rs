@@ -18,7 +18,7 @@ use crate::memory::stats::count;
 use crate::page::change::{self, Rebuild, SplitLeft};
 use crate::page::layout::{IndexPage, LINE_POINTER, META_BLOCK, Meta, NO_BLOCK, flag};
 use crate::page::search::{Target, is_beyond, lower_bound};
-use crate::page::separator::separator;
+use crate::page::separator::{OwnedSeparator, separator};
 use crate::page::tuple::{LeafTuple, PivotTuple, push_pivot, sort_key};
 use crate::page::wal;
 use crate::tree::descend::{Descent, RESTARTS_MAX};
@@ -421,19 +421,6 @@ impl Index {
         let right = self.write(left.next(), level)?;
         count(&self.counters.finished_splits, 1);
         self.insert_parent(left, right, path, Xid::INVALID)
-    }
-}
-
-/// A separator that outlives the latch under which it was read.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct OwnedSeparator {
-    key: Vec<u8>,
-    tid: Option<Tid>,
-}
-
-impl OwnedSeparator {
-    pub(crate) fn target(&self) -> Target<'_> {
-        Target::pivot(&self.key, self.tid)
     }
 }
 
