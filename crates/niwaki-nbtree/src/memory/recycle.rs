@@ -22,20 +22,14 @@
 //! TID) is unique, so no entry is returned twice or left out. So a scan at rest, an old snapshot or
 //! a lagging standby holds no page back.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
-use niwaki_storage::buffer::PageWrite;
-use niwaki_storage::page::PageKind;
-use niwaki_storage::{BlockNumber, Fork};
+use niwaki_storage::BlockNumber;
 
-use crate::error::Result;
-use crate::memory::stats::count;
-use crate::page::layout::{IndexPage, META_BLOCK, NO_BLOCK};
-use crate::tree::index::Index;
+use crate::page::layout::META_BLOCK;
 
 /// The most free pages that are remembered; the next pass of vacuum finds the others.
 const FREE_MAX: usize = 1 << 16;
@@ -59,18 +53,19 @@ pub(crate) struct Recycling {
     /// The number of times that entries went over to a right sibling (shifts), which left links do
     /// not show.
     shifts: AtomicU64,
-    pages: Mutex<Pages>,
+    pub(crate) pages: Mutex<Pages>,
 }
 
+/// The pages of an index that are not in use, and the passes over its file.
 #[derive(Default)]
-struct Pages {
+pub(crate) struct Pages {
     /// Pages that were deleted or never used.
-    free: BTreeSet<BlockNumber>,
+    pub(crate) free: BTreeSet<BlockNumber>,
     /// Pages that were handed out and not written yet.
-    taken: BTreeSet<BlockNumber>,
+    pub(crate) taken: BTreeSet<BlockNumber>,
     /// The number of threads that currently let the file grow; each will then say what becomes of
     /// its new pages.
-    growing: u32,
+    pub(crate) growing: u32,
     /// Passes in physical order that are under way.
     passes: Vec<PassState>,
     passes_begun: u64,
@@ -96,7 +91,7 @@ impl PassState {
 
 impl Pages {
     /// Hands out a free page.
-    fn take(&mut self) -> Option<BlockNumber> {
+    pub(crate) fn take(&mut self) -> Option<BlockNumber> {
         let block = self.free.pop_first()?;
         self.taken.insert(block);
         Some(block)
@@ -196,14 +191,14 @@ impl Recycling {
     }
 
     #[inline]
-    fn epoch(&self) -> u64 {
+    pub(crate) fn epoch(&self) -> u64 {
         // Acquire: pairs with the release in `advance`. An epoch that counts a page implies that
         // all links to that page had gone.
         self.epoch.load(Ordering::Acquire)
     }
 
     /// Counts a page that is about to get new contents; no link to the page is left.
-    fn advance(&self) {
+    pub(crate) fn advance(&self) {
         // Release: a thread that sees this epoch sees that the links had gone. A thread that sees
         // the new contents, written after this, sees this epoch.
         self.epoch.fetch_add(1, Ordering::Release);
@@ -256,102 +251,6 @@ impl Pass<'_> {
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         self.recycling.pages.lock().passes.retain(|pass| pass.number != self.number);
-    }
-}
-
-/// A page handed out to be written; free again if it is not written.
-pub(crate) struct NewPage<'a> {
-    index: &'a Index,
-    pub(crate) block: BlockNumber,
-    in_use: Cell<bool>,
-}
-
-impl NewPage<'_> {
-    /// Notes that the page has its contents; its latch is still held.
-    pub(crate) fn written(self) {
-        self.in_use.set(true);
-    }
-}
-
-impl Drop for NewPage<'_> {
-    fn drop(&mut self) {
-        let mut pages = self.index.recycling.pages.lock();
-        pages.taken.remove(&self.block);
-        if !self.in_use.get() {
-            pages.free.insert(self.block);
-        }
-    }
-}
-
-impl Index {
-    /// Returns a link to `block`. The caller reads the block number from a page in use that it has
-    /// latched. Or the caller reads it by a glance, later than this call.
-    #[inline]
-    pub(crate) fn link(&self, block: BlockNumber) -> Link {
-        Link { block, epoch: self.recycling.epoch() }
-    }
-
-    /// Decides whether a link is current: the page that it led to is the page that the caller has
-    /// latched by it, or has just read by a glance.
-    #[inline]
-    pub(crate) fn is_current(&self, link: Link) -> bool {
-        self.recycling.epoch() == link.epoch || seeded_bug!("links_never_grow_old")
-    }
-
-    /// Returns a page for a split, a new root or a build. Takes deleted pages before the file
-    /// grows.
-    pub(crate) fn allocate(&self) -> Result<NewPage<'_>> {
-        let block = self.recycling.pages.lock().take();
-        let block = match block {
-            Some(block) => block,
-            None => self.grow(1, |pages, grown| {
-                let first = grown.next().unwrap_or(NO_BLOCK);
-                pages.taken.insert(first);
-                pages.free.extend(grown);
-                first
-            })?,
-        };
-        Ok(NewPage { index: self, block, in_use: Cell::new(false) })
-    }
-
-    /// Lets the file grow by `count` pages or more. `share` says what becomes of these pages before
-    /// a pass of vacuum may find them unused.
-    fn grow<T>(
-        &self,
-        count: u32,
-        share: impl FnOnce(&mut Pages, &mut dyn Iterator<Item = BlockNumber>) -> T,
-    ) -> Result<T> {
-        self.recycling.pages.lock().growing += 1;
-        let grown = self.storage.pool().extend(self.file, Fork::Main, count);
-        let mut pages = self.recycling.pages.lock();
-        pages.growing -= 1;
-        let grown = grown?;
-        let end = grown.first.0 + grown.count;
-        Ok(share(&mut pages, &mut (grown.first.0..end).map(BlockNumber)))
-    }
-
-    /// Makes room for metapage and first root in a file that has none. Pages beyond these two are
-    /// free.
-    pub(crate) fn grow_first_pages(&self) -> Result<()> {
-        self.grow(FIRST_ROOT.0 + 1, |pages, grown| {
-            pages.free.extend(grown.filter(|&block| block > FIRST_ROOT));
-        })
-    }
-
-    /// Latches a page that was handed out. From here on no link read before leads to it.
-    pub(crate) fn use_page(&self, new: &NewPage<'_>) -> Result<PageWrite<'_>> {
-        let page = self.pin(new.block)?.into_write();
-        if page.is_new() {
-            return Ok(page);
-        }
-        if page.kind() != PageKind::Nbtree || !page.is_deleted() || new.block == META_BLOCK {
-            // The page is not handed out again.
-            new.in_use.set(true);
-            return Err(self.damaged(new.block, None, "B2", "a page in use was taken for free"));
-        }
-        self.recycling.advance();
-        count(&self.counters.recycled_pages, 1);
-        Ok(page)
     }
 }
 

@@ -9,7 +9,7 @@ use niwaki_storage::BlockNumber;
 use niwaki_storage::buffer::{PageRead, PageWrite};
 use niwaki_storage::page::{PAGE_SIZE, Page};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::recycle::Link;
 use crate::page::layout::{IndexPage, LEVEL_AT, META_BLOCK, SPECIAL_SIZE, flag};
 use crate::page::search::{Keys, Target, downlink_item, is_beyond, lies_beyond};
@@ -111,7 +111,7 @@ impl Index {
     /// Returns the error for links that led to deleted pages again and again, as only links in a
     /// damaged file do.
     #[cold]
-    pub(crate) fn no_way(&self, block: BlockNumber) -> crate::Error {
+    pub(crate) fn no_way(&self, block: BlockNumber) -> Error {
         self.damaged(block, None, "B2", "links lead to deleted pages")
     }
 

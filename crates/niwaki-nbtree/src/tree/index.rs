@@ -9,7 +9,7 @@ use niwaki_storage::page::Page;
 use niwaki_storage::record::{LoggedPage, Manager, Record};
 use niwaki_storage::{BlockNumber, Corruption, Fork, PageId, RelFile, Storage, Xid};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::credit::Credit;
 use crate::memory::failures::{Failures, Hinted};
 use crate::memory::latch_hold::{LATCH_HOLD_BUCKETS, LatchHold};
@@ -202,7 +202,7 @@ impl Index {
         item: Option<u16>,
         invariant: &'static str,
         detail: impl Into<String>,
-    ) -> crate::Error {
+    ) -> Error {
         storage_damage(damage(self.page_id(block), item, invariant, detail))
     }
 
@@ -302,8 +302,8 @@ impl fmt::Debug for Index {
     }
 }
 
-pub(crate) fn storage_damage(corruption: Box<Corruption>) -> crate::Error {
-    crate::Error::Storage(niwaki_storage::Error::Corruption(corruption))
+pub(crate) fn storage_damage(corruption: Box<Corruption>) -> Error {
+    Error::Storage(niwaki_storage::Error::Corruption(corruption))
 }
 
 /// The pages of one descent, by level: the first places to look for a parent.

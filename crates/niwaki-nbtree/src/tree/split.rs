@@ -13,7 +13,7 @@ use niwaki_storage::record::LoggedPage;
 use niwaki_storage::{BlockNumber, Tid, Xid};
 
 use crate::error::Result;
-use crate::memory::recycle::{Link, NewPage};
+use crate::memory::recycle::Link;
 use crate::memory::stats::count;
 use crate::page::change::{self, Rebuild, SplitLeft};
 use crate::page::layout::{IndexPage, LINE_POINTER, META_BLOCK, Meta, NO_BLOCK, flag};
@@ -21,6 +21,7 @@ use crate::page::search::{Target, is_beyond, lower_bound};
 use crate::page::separator::{OwnedSeparator, separator};
 use crate::page::tuple::{LeafTuple, PivotTuple, push_pivot, sort_key};
 use crate::page::wal;
+use crate::tree::allocate::NewPage;
 use crate::tree::descend::{Descent, RESTARTS_MAX};
 use crate::tree::index::{Index, Path};
 use crate::tree::leaf::Gap;
