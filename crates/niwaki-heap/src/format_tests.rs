@@ -3,8 +3,8 @@
 use niwaki_storage::Tid;
 use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE, Page};
 
-use crate::header::{Header, TUPLE_HEADER_SIZE, flags};
-use crate::page::{self, SPECIAL_SIZE};
+use crate::format::header::{Header, TUPLE_HEADER_SIZE, flags};
+use crate::format::page::{self, SPECIAL_SIZE};
 
 const FORMAT: &str = include_str!("../../../docs/format.md");
 
@@ -107,7 +107,7 @@ fn the_tuple_flags_are_as_described() {
 
 #[test]
 fn the_record_kinds_are_as_described() {
-    use crate::change::kind;
+    use crate::format::change::kind;
     let (_, section) = FORMAT.split_once("### Records of the heap\n").expect("the section");
     let described: Vec<(u8, &str)> = section
         .lines()
@@ -144,7 +144,7 @@ fn the_free_space_map_is_as_described() {
 
 #[test]
 fn the_visibility_map_is_as_described() {
-    use crate::visibility::page::{SetBits, redo};
+    use crate::format::map_page::{SetBits, redo};
     use crate::{BLOCKS_PER_VISIBILITY_PAGE, PageVisibility};
     assert_eq!(BLOCKS_PER_VISIBILITY_PAGE as usize, 4 * (PAGE_SIZE - HEADER_SIZE));
     assert!(FORMAT.contains("heap page 32,672 × m + n"), "{BLOCKS_PER_VISIBILITY_PAGE}");

@@ -8,12 +8,14 @@ use niwaki_storage::page::Page;
 use niwaki_storage::record::DecodedRecord;
 use niwaki_storage::{BlockNumber, Csn, Fork, Lsn, Manager, PageId, RelFileId, Xid};
 
-use crate::change::{EndVersion, PlaceRow, PrunePlan, Relink, UpdateOnPage, encode_end, kind};
-use crate::header::{Header, NO_LINK, Tuple, absolute, flags, relative};
-use crate::page::{self, Chain};
-use crate::redo::apply;
-use crate::visibility::page::SetBits;
-use crate::visibility::{self, PageVisibility};
+use crate::format::change::{
+    EndVersion, PlaceRow, PrunePlan, Relink, UpdateOnPage, encode_end, kind,
+};
+use crate::format::header::{Header, NO_LINK, Tuple, absolute, flags, relative};
+use crate::format::map_page::{self, SetBits};
+use crate::format::page::{self, Chain};
+use crate::format::redo::apply;
+use crate::memory::bits::PageVisibility;
 
 /// Decoders, each with its name, valid inputs to begin with, and the function that calls it.
 pub const TARGETS: &[Target] = &[
@@ -122,9 +124,9 @@ fn visibility_seeds() -> Vec<Vec<u8>> {
 /// Applies changes to the first page of a visibility map: none goes past its end.
 fn visibility_record(bytes: &[u8]) {
     let mut page = Page::zeroed();
-    let _ = visibility::page::redo(&mut page, BlockNumber(0), bytes);
+    let _ = map_page::redo(&mut page, BlockNumber(0), bytes);
     for block in [0, 7, crate::BLOCKS_PER_VISIBILITY_PAGE, u32::MAX] {
-        let _ = visibility::page::get(&page, block);
+        let _ = map_page::get(&page, block);
     }
 }
 

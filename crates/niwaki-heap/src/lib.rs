@@ -1,83 +1,65 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod access;
-mod alone;
-mod arrivals;
-mod build;
-mod chain_stats;
-mod change;
-mod changed;
-mod check;
-mod counters;
-mod dead;
-mod distribution;
+// The wings, lowest first. A wing names only itself and the wings before it.
+//
+// Errors of heap operations.
 mod error;
-mod filled;
-mod follow;
-mod freespace;
-mod header;
-mod held;
+// Pages, tuples and log records, byte by byte.
+mod format;
+// What an open heap keeps in memory between operations.
+mod memory;
+// The handle, which joins a heap's files and its memory.
+mod relation;
+// The free space map and the visibility map.
+mod maps;
+// Removal of versions, and the clean-up that follows.
+mod pruning;
+// Reading and changing rows.
+mod row;
+// Checks and statistics.
+mod diagnostics;
+// Fuzz targets of the decoders.
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
-mod insert;
-mod inspect;
-mod judge;
-mod live;
-mod mixed;
-mod modify;
-mod observer;
-mod outcome;
-mod page;
-mod prune;
-mod read;
-mod rebase;
-mod records;
-mod redo;
-mod relation;
-mod removed;
-mod rows;
-mod share_key;
-mod tail;
-mod tid_store;
-mod unindexed;
-mod unique;
-mod vacuum;
-mod visibility;
 
-pub use access::Look;
-pub use alone::Fate;
-pub use arrivals::Arrived;
-pub use build::Live;
-pub use chain_stats::ChainStats;
-pub use changed::{ChangeTold, ChangedTables};
-pub use check::{ItemKind, LiveVersion};
-pub use counters::{HeapCounters, HeapStats};
-pub use dead::{DeadProbe, DeadVersions, Deadness};
-pub use distribution::Distribution;
+pub use diagnostics::chain_stats::ChainStats;
+pub use diagnostics::check::{ItemKind, LiveVersion};
+pub use diagnostics::distribution::Distribution;
+pub use diagnostics::inspect::{LinePointer, StoredTuple};
 pub use error::{Error, Result};
-pub use freespace::PAGES_PER_MAP_PAGE;
-pub use header::{TUPLE_HEADER_SIZE, flags};
-pub use held::{Held, SnapshotHolds};
-pub use insert::InsertOptions;
-pub use inspect::{LinePointer, StoredTuple};
-pub use mixed::UnmixCount;
+pub use format::header::{TUPLE_HEADER_SIZE, flags};
+pub use format::map_page::BLOCKS_PER_VISIBILITY_PAGE;
+pub use format::page::{MAX_TUPLE_SIZE, SPECIAL_SIZE, mask_hints};
+pub use format::redo::HeapRedo;
+pub use format::rows::{PageRows, RowRef};
+pub use maps::visibility::MapOptions;
+pub use memory::arrivals::Arrived;
+pub use memory::bits::PageVisibility;
+pub use memory::changed::{ChangeTold, ChangedTables};
+pub use memory::counters::{HeapCounters, HeapStats};
+pub use memory::freespace::PAGES_PER_MAP_PAGE;
+pub use memory::held::{Held, SnapshotHolds};
+pub use memory::observer::{KeyObserver, KeysLeft};
+pub use memory::records::RecordId;
+pub use memory::removed::{EndedRows, RemovedVersion};
+pub use memory::unindexed::FreeingPaused;
 pub use niwaki_txn::RowLockMode;
-pub use observer::{KeyObserver, KeysLeft};
-pub use outcome::{Blocker, LiveRow, NewRow, Newest, Outcome, RowTarget, UpdateKind, VersionRow};
-pub use page::{MAX_TUPLE_SIZE, SPECIAL_SIZE, mask_hints};
-pub use prune::Pruned;
-pub use records::RecordId;
-pub use redo::HeapRedo;
+pub use pruning::access::Look;
+pub use pruning::mixed::UnmixCount;
+pub use pruning::prune::Pruned;
+pub use pruning::tid_store::TidStore;
+pub use pruning::vacuum::{PageVacuum, VacuumRoots};
 pub use relation::{Heap, HeapRegistry, HeapRelation};
-pub use removed::{EndedRows, RemovedVersion};
-pub use rows::{PageRows, RowRef};
-pub use tid_store::TidStore;
-pub use unindexed::FreeingPaused;
-pub use unique::UniqueProbe;
-pub use vacuum::{PageVacuum, VacuumRoots};
-pub use visibility::{BLOCKS_PER_VISIBILITY_PAGE, MapOptions, PageVisibility};
+pub use row::alone::Fate;
+pub use row::build::Live;
+pub use row::dead::{DeadProbe, DeadVersions, Deadness};
+pub use row::insert::InsertOptions;
+pub use row::outcome::{
+    Blocker, LiveRow, NewRow, Newest, Outcome, RowTarget, UpdateKind, VersionRow,
+};
+pub use row::unique::UniqueProbe;
 
 #[cfg(test)]
 mod format_tests;

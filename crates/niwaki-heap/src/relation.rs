@@ -13,17 +13,18 @@ use niwaki_storage::{
 };
 use niwaki_txn::TransactionManager;
 
-use crate::arrivals::Arrivals;
-use crate::changed::ChangeTold;
-use crate::counters::HeapCounters;
 use crate::error::Result;
-use crate::freespace::FreeSpace;
-use crate::held::HeldVersions;
-use crate::mixed::Unmixes;
-use crate::records::Records;
-use crate::removed::RemovedVersions;
-use crate::unindexed::Unindexed;
-use crate::visibility::{MapMemory, MapOptions, VisibilityMap};
+use crate::maps::visibility::{MapOptions, VisibilityMap};
+use crate::memory::arrivals::Arrivals;
+use crate::memory::bits::MapMemory;
+use crate::memory::changed::ChangeTold;
+use crate::memory::counters::HeapCounters;
+use crate::memory::freespace::FreeSpace;
+use crate::memory::held::HeldVersions;
+use crate::memory::records::Records;
+use crate::memory::removed::RemovedVersions;
+use crate::memory::unindexed::Unindexed;
+use crate::pruning::mixed::Unmixes;
 
 /// One heap. Cheap to clone; clones share the state in memory.
 #[derive(Clone, Debug)]

@@ -25,11 +25,11 @@ use niwaki_txn::{
     BeginOptions, Durability, SessionControl, Transaction, TransactionManager, TupleCid, TxnOptions,
 };
 
-use crate::change::{
+use crate::format::change::{
     EndVersion, PlaceRow, PrunePlan, Relink, UpdateOnPage, decode_end, encode_end,
 };
-use crate::header::{Header, NO_LINK, Tuple};
-use crate::page;
+use crate::format::header::{Header, NO_LINK, Tuple};
+use crate::format::page;
 use crate::{
     Error, Heap, HeapRedo, HeapRegistry, HeapRelation, InsertOptions, MAX_TUPLE_SIZE, MapOptions,
     NewRow, Outcome, RowTarget, TUPLE_HEADER_SIZE, UniqueProbe, UpdateKind, flags,
@@ -285,7 +285,7 @@ fn the_xid_base_moves_when_ids_run_out_of_range() {
     let far = Xid(1 << 33);
     let mut page = fixture.heap().pin_write(0).unwrap();
     fixture.heap().bring_in_range(&mut page, far).unwrap();
-    assert!(crate::header::relative(page::base(&page), far).is_some());
+    assert!(crate::format::header::relative(page::base(&page), far).is_some());
     let newest = page::Chain::new(&page, root.offset.0).last().unwrap();
     assert_eq!(newest.1.xmin(), 1, "frozen");
     drop(page);

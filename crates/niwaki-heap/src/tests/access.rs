@@ -5,7 +5,7 @@ use niwaki_storage::page::ItemState;
 
 use super::*;
 use crate::PageRows;
-use crate::page::Chain;
+use crate::format::page::Chain;
 
 /// Returns the length of the chain at a root, and the state of its line pointer.
 fn chain(fixture: &Fixture, root: Tid) -> (usize, ItemState) {

@@ -8,8 +8,8 @@ use niwaki_txn::{Snapshot, XidStatus};
 
 use super::locks::moved;
 use super::*;
-use crate::change::kind;
-use crate::page::Chain;
+use crate::format::change::kind;
+use crate::format::page::Chain;
 use crate::{PageRows, Pruned, VacuumRoots};
 
 /// A transaction with an old snapshot, and the row as it saw it.

@@ -2,7 +2,7 @@
 //! passes them.
 
 use super::*;
-use crate::page::MAX_ITEMS;
+use crate::format::page::MAX_ITEMS;
 use crate::{Look, RemovedVersion};
 
 fn delete_all(fixture: &Fixture, roots: &[Tid]) {

@@ -1,0 +1,3 @@
+//! The maps of a heap: which pages have room, and which pages every snapshot sees.
+
+pub(crate) mod visibility;

@@ -1,0 +1,282 @@
+//! Versions that only open snapshots keep in a heap: a pass would remove them otherwise.
+//!
+//! There are two ways to ask. A visit of every page counts exactly ([`Heap::add_snapshot_holds`]).
+//! And each pass notes the versions that it had to leave on its page ([`HeldVersions`]); their sum
+//! is available at any time without reading pages.
+//!
+//! ```text
+//! page 17  kept by snapshots 10 to 10: 2 versions, 180 bytes   still true as long as 10 is open,
+//!          kept by snapshots 10 to 30: 1 version,   90 bytes   and of 10 alone after 20 and 30 end
+//! ```
+//!
+//! Why does a note not become false? A pass notes versions that had ended by the pass's commit
+//! number. The set of snapshots that keep such a version can only shrink, because a snapshot that
+//! is taken later sees the version's end. So the keepers of now are the noted ones that are still
+//! open. The version goes only by a pass over its page, which writes the note anew, or together
+//! with the heap's files and the notes.
+//!
+//! Versions that no pass has met are missing: the sum is a lower bound, near the truth where pages
+//! run full. The notes are in memory and bounded; notes beyond the limit are left out.
+
+use niwaki_env::hash::HashMap;
+use niwaki_env::sync::Mutex;
+use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
+use niwaki_storage::{Csn, PageKind};
+use niwaki_txn::{Holders, XidStatus};
+
+use crate::error::Result;
+use crate::format::header::{TUPLE_HEADER_SIZE, flags};
+use crate::format::page;
+use crate::relation::Heap;
+
+/// Number of parts of the notes. Each part has its own lock; the block number selects the part.
+const PARTS: usize = 16;
+/// The most blocks with a note in a part, about 100 bytes each.
+const BLOCKS_MAX: usize = 1 << 13;
+
+/// A number of versions, and the bytes that they take on their pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Number of versions.
+    pub versions: u64,
+    /// Bytes, with headers and without line pointers.
+    pub bytes: u64,
+}
+
+impl Held {
+    fn add(&mut self, other: Self) {
+        self.versions += other.versions;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Results of a visit of pages, by the positions of [`Holders::snapshots`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotHolds {
+    /// Versions that each snapshot alone keeps: they would go if it ended.
+    pub alone: Vec<Held>,
+    /// Versions that each snapshot keeps together with others: they would stay for the others.
+    pub shared: Vec<Held>,
+    /// Versions that no snapshot needs: the next pass removes them.
+    pub nobody: Held,
+}
+
+impl SnapshotHolds {
+    /// Returns an empty result for these snapshots.
+    pub fn of(holders: &Holders) -> Self {
+        let none = vec![Held::default(); holders.snapshots().len()];
+        Self { alone: none.clone(), shared: none, nobody: Held::default() }
+    }
+}
+
+/// Versions that a pass left on a page for the snapshots from `first` to `last`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Note {
+    first: Csn,
+    last: Csn,
+    held: Held,
+}
+
+/// Versions that passes left to open snapshots, of one heap.
+#[derive(Debug, Default)]
+pub(crate) struct HeldVersions {
+    parts: [Mutex<HashMap<u32, Vec<Note>>>; PARTS],
+    /// Number of blocks with a note; a hint.
+    blocks: AtomicUsize,
+}
+
+/// Versions that one pass left: the oldest and the newest keeper of each version, and its bytes.
+#[derive(Debug, Default)]
+pub(crate) struct LeftOnPage(Vec<Note>);
+
+impl LeftOnPage {
+    /// Returns the sum of all versions.
+    pub(crate) fn total(&self) -> Held {
+        let mut total = Held::default();
+        self.0.iter().for_each(|note| total.add(note.held));
+        total
+    }
+
+    /// Adds a version with `data_bytes` bytes of values that stays for the snapshots from `first`
+    /// to `last`.
+    pub(crate) fn add(&mut self, (first, last): (Csn, Csn), data_bytes: usize) {
+        let held = Held { versions: 1, bytes: (data_bytes + TUPLE_HEADER_SIZE) as u64 };
+        match self.0.iter_mut().find(|note| (note.first, note.last) == (first, last)) {
+            Some(note) => note.held.add(held),
+            None => self.0.push(Note { first, last, held }),
+        }
+    }
+}
+
+impl HeldVersions {
+    /// Notes the versions that a pass left on a page, which is latched for writing, instead of the
+    /// former note.
+    pub(crate) fn note(&self, block: u32, left: LeftOnPage) {
+        // Relaxed: the pass that noted this page before held its latch.
+        if left.0.is_empty() && self.blocks.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut notes = self.parts[block as usize % PARTS].lock();
+        let before = notes.len();
+        if left.0.is_empty() {
+            notes.remove(&block);
+        } else if before < BLOCKS_MAX || notes.contains_key(&block) {
+            notes.insert(block, left.0);
+        }
+        if notes.len() > before {
+            self.blocks.fetch_add(1, Ordering::Relaxed);
+        } else if notes.len() < before {
+            self.blocks.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets the notes of the pages from `first` on, which the heap no longer has.
+    pub(crate) fn forget_from(&self, first: u32) {
+        for part in &self.parts {
+            let mut notes = part.lock();
+            let before = notes.len();
+            notes.retain(|block, _| *block < first);
+            self.blocks.fetch_sub(before - notes.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the sum of the versions that some open snapshot keeps.
+    fn kept(&self, holders: &Holders) -> Held {
+        let mut kept = Held::default();
+        if self.blocks.load(Ordering::Relaxed) == 0 {
+            return kept;
+        }
+        for part in &self.parts {
+            let notes = part.lock();
+            let held = notes.values().flatten();
+            held.filter(|note| !holders.between(note.first, note.last).is_empty())
+                .for_each(|note| kept.add(note.held));
+        }
+        kept
+    }
+
+    /// Adds, for each of [`Holders::snapshots`], the versions that it alone keeps.
+    fn add_alone(&self, holders: &Holders, alone: &mut [Held]) {
+        if self.blocks.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for part in &self.parts {
+            for note in part.lock().values().flatten() {
+                let keepers = holders.between(note.first, note.last);
+                if keepers.len() == 1 {
+                    alone[keepers.start].add(note.held);
+                }
+            }
+        }
+    }
+}
+
+impl Heap<'_> {
+    /// Adds, for each of [`Holders::snapshots`], the versions that it alone keeps, as far as passes
+    /// have met them.
+    ///
+    /// # Panics
+    /// If `alone` is not as long as there are snapshots.
+    pub fn add_noted_holds(&self, holders: &Holders, alone: &mut [Held]) {
+        assert_eq!(alone.len(), holders.snapshots().len());
+        self.relation.shared.held.add_alone(holders, alone);
+    }
+
+    /// Returns the versions that [`Holders::snapshots`] keep, each alone or several together, as
+    /// far as passes have met them. No page is read for this.
+    pub fn noted_holds(&self, holders: &Holders) -> Held {
+        self.relation.shared.held.kept(holders)
+    }
+
+    /// Adds the versions that the snapshots keep on a page, under one hold of its shared latch.
+    ///
+    /// # Errors
+    /// Storage's.
+    ///
+    /// # Panics
+    /// If `holds` was made for other snapshots.
+    pub fn add_snapshot_holds(
+        &self,
+        block: u32,
+        holders: &Holders,
+        holds: &mut SnapshotHolds,
+    ) -> Result<()> {
+        assert_eq!(holds.alone.len(), holders.snapshots().len());
+        let pin = self.pin(block)?;
+        let page = pin.read();
+        if page.kind() != PageKind::Heap {
+            return Ok(());
+        }
+        let base = page::base(&page);
+        for tuple in (1..=page.item_count()).filter_map(|offset| page::tuple(&page, offset)) {
+            if tuple.has(flags::STUB) {
+                continue;
+            }
+            let bytes = (tuple.data().len() + TUPLE_HEADER_SIZE) as u64;
+            let held = Held { versions: 1, bytes };
+            let begin = match self.txns.status(page::xmin(base, tuple)) {
+                XidStatus::Aborted => {
+                    holds.nobody.add(held);
+                    continue;
+                }
+                XidStatus::InProgress => continue,
+                XidStatus::Committed(begin) => begin,
+            };
+            if !tuple.has_deleter() {
+                continue;
+            }
+            let XidStatus::Committed(end) = self.txns.status(page::xmax(base, tuple)) else {
+                continue;
+            };
+            let Some(keepers) = holders.keeping(begin, end) else { continue };
+            match keepers.len() {
+                0 => holds.nobody.add(held),
+                1 => holds.alone[keepers.start].add(held),
+                _ => keepers.for_each(|keeper| holds.shared[keeper].add(held)),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(versions: &[(u64, u64)]) -> LeftOnPage {
+        let mut left = LeftOnPage::default();
+        versions.iter().for_each(|&(first, last)| left.add((Csn(first), Csn(last)), 76));
+        left
+    }
+
+    #[test]
+    fn what_a_pass_left_is_written_anew_by_the_next() {
+        let held = HeldVersions::default();
+        held.note(3, left(&[]));
+        held.note(3, left(&[(10, 10), (10, 30), (10, 10)]));
+        held.note(19, left(&[(10, 10)]));
+        assert_eq!(held.blocks.load(Ordering::Relaxed), 2);
+        let notes = held.parts[3].lock()[&3].clone();
+        let note = |last, versions| Note {
+            first: Csn(10),
+            last: Csn(last),
+            held: Held { versions, bytes: 100 * versions },
+        };
+        assert_eq!(notes, [note(10, 2), note(30, 1)]);
+        held.note(3, left(&[(10, 30)]));
+        assert_eq!(held.parts[3].lock()[&3], [note(30, 1)]);
+        held.note(3, left(&[]));
+        held.note(19, left(&[]));
+        assert_eq!(held.blocks.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_is_too_much_is_left_out() {
+        let held = HeldVersions::default();
+        let blocks = (BLOCKS_MAX * PARTS + PARTS) as u32;
+        (0..blocks).for_each(|block| held.note(block, left(&[(10, 10)])));
+        assert_eq!(held.blocks.load(Ordering::Relaxed), BLOCKS_MAX * PARTS);
+        held.note(0, left(&[(10, 10), (10, 10)]));
+        assert_eq!(held.parts[0].lock()[&0][0].held.versions, 2, "one that has a note keeps it");
+    }
+}

@@ -1,0 +1,12 @@
+//! Removal of versions that no snapshot sees, and the clean-up that follows.
+//!
+//! The order: the flag of roots with several keys, one pass over one page, then those who ask for
+//! passes: writers that must move a page's xid base, readers, vacuum, and the cut of the tail.
+
+pub(crate) mod access;
+pub(crate) mod mixed;
+pub(crate) mod prune;
+pub(crate) mod rebase;
+pub(crate) mod tail;
+pub(crate) mod tid_store;
+pub(crate) mod vacuum;
