@@ -12,10 +12,9 @@ use crate::format::change::{
     EndVersion, PlaceRow, PrunePlan, Relink, UpdateOnPage, encode_end, kind,
 };
 use crate::format::header::{Header, NO_LINK, Tuple, absolute, flags, relative};
-use crate::format::map_page::{self, SetBits};
+use crate::format::map_page::{self, PageVisibility, SetBits};
 use crate::format::page::{self, Chain};
 use crate::format::redo::apply;
-use crate::memory::bits::PageVisibility;
 
 /// Decoders, each with its name, valid inputs to begin with, and the function that calls it.
 pub const TARGETS: &[Target] = &[

@@ -9,9 +9,9 @@ use niwaki_txn::{Horizon, XidStatus};
 
 use crate::error::Result;
 use crate::format::header::{NO_LINK, Tuple, flags};
+use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, Chain, SPECIAL_SIZE};
 use crate::format::rows::RowRef;
-use crate::memory::bits::PageVisibility;
 use crate::relation::Heap;
 use crate::row::read::row_ref;
 

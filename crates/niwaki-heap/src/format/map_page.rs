@@ -5,7 +5,34 @@ use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE, Page};
 use niwaki_storage::{BlockNumber, Csn};
 
 use crate::format::change::Fields;
-use crate::memory::bits::{BITS, PageVisibility};
+
+/// The map's statement about a heap page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PageVisibility {
+    /// The map makes no statement.
+    #[default]
+    Unknown = 0,
+    /// Every version on the page is visible to every snapshot, present and future. No line pointer
+    /// is DEAD, and no root is mixed.
+    AllVisible = 1,
+    /// In addition, no version names a transaction.
+    AllFrozen = 3,
+}
+
+/// Number of bits of a heap page.
+pub(crate) const BITS: u32 = 2;
+
+impl PageVisibility {
+    /// Returns the state that these bits mean; `None` for bits that are never written.
+    pub(crate) fn from_bits(bits: u8) -> Option<Self> {
+        Some(match bits {
+            0 => Self::Unknown,
+            1 => Self::AllVisible,
+            3 => Self::AllFrozen,
+            _ => return None,
+        })
+    }
+}
 
 const BLOCKS_PER_BYTE: u32 = u8::BITS / BITS;
 const MASK: u8 = 3;

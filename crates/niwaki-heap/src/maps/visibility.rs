@@ -34,8 +34,8 @@ use niwaki_storage::{
 
 use crate::error::{Result, corruption};
 use crate::format::change::{RECORD_VERSION, kind};
-use crate::format::map_page::{self, BLOCKS_PER_VISIBILITY_PAGE, SetBits};
-use crate::memory::bits::{Bits, Kept, MapMemory, PageVisibility};
+use crate::format::map_page::{self, BLOCKS_PER_VISIBILITY_PAGE, PageVisibility, SetBits};
+use crate::memory::bits::{Bits, Kept, MapMemory};
 use crate::relation::Heap;
 
 /// The least number of pages of a heap with a map. In a smaller heap, the map saves less than a

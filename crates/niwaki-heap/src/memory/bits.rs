@@ -16,35 +16,9 @@ use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering as PlainOrdering};
 use niwaki_env::sync::{Arc, MODEL_CHECKED, SCHEDULED};
 
-/// The map's statement about a heap page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PageVisibility {
-    /// The map makes no statement.
-    #[default]
-    Unknown = 0,
-    /// Every version on the page is visible to every snapshot, present and future. No line pointer
-    /// is DEAD, and no root is mixed.
-    AllVisible = 1,
-    /// In addition, no version names a transaction.
-    AllFrozen = 3,
-}
+use crate::format::map_page::{BITS, PageVisibility};
 
-/// Number of bits of a heap page.
-pub(crate) const BITS: u32 = 2;
 const MASK: u64 = 3;
-
-impl PageVisibility {
-    /// Returns the state that these bits mean; `None` for bits that are never written.
-    pub(crate) fn from_bits(bits: u8) -> Option<Self> {
-        Some(match bits {
-            0 => Self::Unknown,
-            1 => Self::AllVisible,
-            3 => Self::AllFrozen,
-            _ => return None,
-        })
-    }
-}
-
 const BLOCKS_PER_WORD: u32 = u64::BITS / BITS;
 /// Number of words of the first segment: 256 bytes, for 1,024 pages.
 const FIRST: u32 = if MODEL_CHECKED || SCHEDULED { 1 } else { 32 };

@@ -20,8 +20,8 @@ use niwaki_txn::{Horizon, XidStatus};
 
 use crate::error::Result;
 use crate::format::header::{Tuple, absolute, flags};
+use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, Chain};
-use crate::memory::bits::PageVisibility;
 use crate::pruning::prune::PruneOptions;
 use crate::relation::Heap;
 

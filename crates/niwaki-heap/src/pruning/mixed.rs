@@ -27,8 +27,8 @@ use niwaki_txn::XidStatus;
 use crate::error::{Result, corruption};
 use crate::format::change::{self, kind};
 use crate::format::header::flags;
+use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, Chain};
-use crate::memory::bits::PageVisibility;
 use crate::memory::counters::count;
 use crate::relation::Heap;
 

@@ -6,9 +6,9 @@ use niwaki_txn::{Horizon, View, XidStatus};
 
 use crate::error::Result;
 use crate::format::header::{Tuple, flags};
+use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, Chain};
 use crate::format::rows::{PageRows, RowRef};
-use crate::memory::bits::PageVisibility;
 use crate::relation::Heap;
 
 /// Returns whether `view` sees this version.
