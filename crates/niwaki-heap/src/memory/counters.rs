@@ -5,8 +5,6 @@
 
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 
-use crate::pruning::prune::Pruned;
-
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// Counters of one heap since it was opened. They are statistics: exact in sum, but not all
@@ -50,6 +48,31 @@ counters! {
     /// Removed versions for which the gardener had no room, and roots that were forgotten because
     /// the indexes changed. Both wait for vacuum.
     forgotten,
+}
+
+/// Counts of what one pass did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Versions removed.
+    pub removed: u32,
+    /// Removed versions that ended after the oldest open snapshot. No snapshot lies in their
+    /// lifetime.
+    pub by_interval: u32,
+    /// Removed versions whose inserter aborted.
+    pub aborted: u32,
+    /// Versions frozen.
+    pub frozen: u32,
+    /// Versions that took over the end of removed versions behind them.
+    pub relinked: u32,
+    /// Line pointers freed.
+    pub freed: u32,
+    /// Chains without a remaining version: chains of deleted rows, and of rows that now live on
+    /// other pages.
+    pub chains: u32,
+    /// Versions that have ended, and stay because open snapshots see them.
+    pub held: u32,
+    /// Versions that stay, without stubs.
+    pub remaining: u32,
 }
 
 impl HeapCounters {

@@ -38,7 +38,7 @@ use crate::format::header::{NO_LINK, Tuple, absolute, flags};
 use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, Chain};
 use crate::maps::visibility::MapChanges;
-use crate::memory::counters::count;
+use crate::memory::counters::{Pruned, count};
 use crate::memory::held::LeftOnPage;
 use crate::relation::Heap;
 use crate::row::alone::is_of_key;
@@ -73,31 +73,6 @@ pub(crate) struct PruneOptions<'a> {
     /// The only pieces of index keys that the pass may remove, in a heap of pieces (TOAST chunks).
     /// With `None`, such pieces go as all others do.
     pub(crate) key_pieces: Option<&'a [u16]>,
-}
-
-/// Counts of what one pass did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// Versions removed.
-    pub removed: u32,
-    /// Removed versions that ended after the oldest open snapshot. No snapshot lies in their
-    /// lifetime.
-    pub by_interval: u32,
-    /// Removed versions whose inserter aborted.
-    pub aborted: u32,
-    /// Versions frozen.
-    pub frozen: u32,
-    /// Versions that took over the end of removed versions behind them.
-    pub relinked: u32,
-    /// Line pointers freed.
-    pub freed: u32,
-    /// Chains without a remaining version: chains of deleted rows, and of rows that now live on
-    /// other pages.
-    pub chains: u32,
-    /// Versions that have ended, and stay because open snapshots see them.
-    pub held: u32,
-    /// Versions that stay, without stubs.
-    pub remaining: u32,
 }
 
 /// The verdict on one version; a pass computes it once.

@@ -6,8 +6,9 @@ use niwaki_storage::{Mixed, PageKind, Xid};
 use niwaki_txn::Horizon;
 
 use crate::error::Result;
+use crate::memory::counters::Pruned;
 use crate::memory::unindexed::FreeingPaused;
-use crate::pruning::prune::{PruneOptions, Pruned};
+use crate::pruning::prune::PruneOptions;
 use crate::pruning::tid_store::TidStore;
 use crate::relation::Heap;
 
