@@ -33,7 +33,7 @@ pub use format::header::{TUPLE_HEADER_SIZE, flags};
 pub use format::map_page::{BLOCKS_PER_VISIBILITY_PAGE, PageVisibility};
 pub use format::page::{MAX_TUPLE_SIZE, SPECIAL_SIZE, mask_hints};
 pub use format::redo::HeapRedo;
-pub use format::rows::{PageRows, RowRef};
+pub use format::rows::{PageRows, RowRef, VersionRow};
 pub use maps::visibility::MapOptions;
 pub use memory::arrivals::Arrived;
 pub use memory::changed::{ChangeTold, ChangedTables};
@@ -54,9 +54,7 @@ pub use row::alone::Fate;
 pub use row::build::Live;
 pub use row::dead::{DeadProbe, DeadVersions, Deadness};
 pub use row::insert::InsertOptions;
-pub use row::outcome::{
-    Blocker, LiveRow, NewRow, Newest, Outcome, RowTarget, UpdateKind, VersionRow,
-};
+pub use row::outcome::{Blocker, LiveRow, NewRow, Newest, Outcome, RowTarget, UpdateKind};
 pub use row::unique::UniqueProbe;
 
 #[cfg(test)]

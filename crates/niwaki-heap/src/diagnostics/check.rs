@@ -11,9 +11,8 @@ use crate::error::Result;
 use crate::format::header::{NO_LINK, Tuple, flags};
 use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, Chain, SPECIAL_SIZE};
-use crate::format::rows::RowRef;
+use crate::format::rows::{RowRef, row_ref};
 use crate::relation::Heap;
-use crate::row::read::row_ref;
 
 /// One line pointer of a heap, as a check of the whole table sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

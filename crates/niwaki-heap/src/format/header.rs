@@ -208,6 +208,14 @@ impl Header {
     }
 }
 
+/// Number of columns in the header of a row that is a piece of a key; other rows have 0.
+pub(crate) const OF_KEY: u16 = 1;
+
+/// Returns whether the row is a piece of a key.
+pub(crate) fn is_of_key(tuple: Tuple<'_>) -> bool {
+    tuple.natts() == OF_KEY
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

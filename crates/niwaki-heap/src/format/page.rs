@@ -204,3 +204,15 @@ pub fn mask_hints(page: &mut Page) {
         header[20..22].copy_from_slice(&kept.to_le_bytes());
     }
 }
+
+/// Returns whether a tuple of `len` bytes can be placed on the page as it is.
+pub(crate) fn has_room(page: &Page, len: usize) -> bool {
+    page.free_for_item() >= len
+        && (page.item_count() < MAX_ITEMS || (page.has_unused() && page.first_unused().is_some()))
+}
+
+/// Returns the line pointer that the next tuple gets.
+pub(crate) fn next_offset(page: &Page) -> u16 {
+    let unused = if page.has_unused() { page.first_unused() } else { None };
+    unused.map_or_else(|| page.item_count() + 1, |number| number.0)
+}

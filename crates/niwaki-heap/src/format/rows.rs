@@ -1,6 +1,9 @@
-//! Visible rows of one page, copied so that no latch is held while they are used.
+//! Rows as readers get them: in place under a latch, or copied so that none is held.
 
-use niwaki_storage::Tid;
+use niwaki_storage::page::Page;
+use niwaki_storage::{Mixed, Tid};
+
+use crate::format::header::{Tuple, flags};
 
 /// One visible row.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +18,35 @@ pub struct RowRef<'a> {
     pub mixed: bool,
     /// The stored values (`niwaki_types::RowView` reads them).
     pub bytes: &'a [u8],
+}
+
+/// Returns the row of a tuple in the chain at `root`.
+#[inline]
+pub(crate) fn row_ref<'p>(page: &Page, root: Tid, tuple: Tuple<'p>) -> RowRef<'p> {
+    RowRef {
+        root,
+        natts: tuple.natts(),
+        has_nulls: tuple.has(flags::HAS_NULLS),
+        mixed: page.item_id(root.offset).mixed() != Mixed::No,
+        bytes: tuple.data(),
+    }
+}
+
+/// Contents of one version, copied from its page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VersionRow {
+    /// Columns the bytes hold.
+    pub natts: u16,
+    /// True if the bytes begin with a null bitmap.
+    pub has_nulls: bool,
+    /// The stored values.
+    pub bytes: Vec<u8>,
+}
+
+impl From<RowRef<'_>> for VersionRow {
+    fn from(row: RowRef<'_>) -> Self {
+        Self { natts: row.natts, has_nulls: row.has_nulls, bytes: row.bytes.to_vec() }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -32,7 +32,7 @@ use niwaki_txn::XidStatus;
 
 use crate::error::{Error, Result};
 use crate::format::header::{TUPLE_HEADER_SIZE, flags};
-use crate::format::page::{self, MAX_ITEMS};
+use crate::format::page::{self, has_room};
 use crate::memory::filled::Filled;
 use crate::relation::Heap;
 
@@ -258,18 +258,6 @@ impl FreeSpace {
             }
         }
     }
-}
-
-/// Returns whether a tuple of `len` bytes can be placed on the page as it is.
-pub(crate) fn has_room(page: &Page, len: usize) -> bool {
-    page.free_for_item() >= len
-        && (page.item_count() < MAX_ITEMS || (page.has_unused() && page.first_unused().is_some()))
-}
-
-/// Returns the line pointer that the next tuple gets.
-pub(crate) fn next_offset(page: &Page) -> u16 {
-    let unused = if page.has_unused() { page.first_unused() } else { None };
-    unused.map_or_else(|| page.item_count() + 1, |number| number.0)
 }
 
 impl<'e> Heap<'e> {

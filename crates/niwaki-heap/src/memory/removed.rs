@@ -26,12 +26,11 @@ use niwaki_storage::{BlockNumber, Mixed, OffsetNumber, Tid, Xid};
 
 use crate::format::header::{NO_LINK, flags};
 use crate::format::page::{self, Chain};
+use crate::format::rows::{VersionRow, row_ref};
 use crate::memory::counters::count;
 use crate::memory::observer::KeysLeft;
 use crate::memory::records::RecordId;
 use crate::relation::Heap;
-use crate::row::outcome::VersionRow;
-use crate::row::read::row_ref;
 
 /// Memory for the removed versions of a queue, in bytes; later versions are forgotten.
 const BYTES_MAX: usize = 1 << 20;

@@ -34,14 +34,13 @@ use niwaki_txn::{Horizon, TransactionManager, XidStatus};
 
 use crate::error::Result;
 use crate::format::change::{PrunePlan, Relink, kind};
-use crate::format::header::{NO_LINK, Tuple, absolute, flags};
+use crate::format::header::{NO_LINK, Tuple, absolute, flags, is_of_key};
 use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, Chain};
 use crate::maps::visibility::MapChanges;
 use crate::memory::counters::{Pruned, count};
 use crate::memory::held::LeftOnPage;
 use crate::relation::Heap;
-use crate::row::alone::is_of_key;
 
 /// A page is crowded when it has at least one surplus version for every `CROWDED_PART` rows.
 const CROWDED_PART: u16 = 8;

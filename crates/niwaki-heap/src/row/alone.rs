@@ -17,20 +17,12 @@ use niwaki_txn::{Horizon, Transaction, XidStatus};
 
 use crate::error::Result;
 use crate::format::change::{EndVersion, kind};
-use crate::format::header::{NO_LINK, Tuple, flags};
+use crate::format::header::{NO_LINK, OF_KEY, Tuple, flags};
 use crate::format::page;
 use crate::pruning::prune::PruneOptions;
 use crate::relation::Heap;
 use crate::row::insert::InsertOptions;
 use crate::row::outcome::NewRow;
-
-/// Number of columns in the header of a row that is a piece of a key; other rows have 0.
-const OF_KEY: u16 = 1;
-
-/// Returns whether the row is a piece of a key.
-pub(crate) fn is_of_key(tuple: Tuple<'_>) -> bool {
-    tuple.natts() == OF_KEY
-}
 
 /// Returns the row at an address, if there is one.
 fn row_at(page: &Page, tid: Tid) -> Option<Tuple<'_>> {

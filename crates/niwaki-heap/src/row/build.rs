@@ -6,9 +6,8 @@ use niwaki_txn::{Horizon, XidStatus};
 use crate::error::Result;
 use crate::format::header::flags;
 use crate::format::page::{self, Chain};
-use crate::format::rows::RowRef;
+use crate::format::rows::{RowRef, row_ref};
 use crate::relation::Heap;
-use crate::row::read::row_ref;
 
 /// The rule for which versions count as live.
 #[derive(Clone, Copy)]

@@ -9,9 +9,8 @@ use niwaki_txn::{Horizon, XidStatus};
 use crate::error::Result;
 use crate::format::header::flags;
 use crate::format::page::{self, Chain};
-use crate::format::rows::RowRef;
+use crate::format::rows::{RowRef, row_ref};
 use crate::relation::Heap;
-use crate::row::read::row_ref;
 
 /// The answer for a chain: `None` if some version is not dead to all snapshots. Otherwise the union
 /// of the versions' lifetimes, if any snapshot could ever have seen one of them.

@@ -7,8 +7,7 @@ use crate::error::{Error, Result};
 use crate::format::change::{PlaceRow, kind};
 use crate::format::header::TUPLE_HEADER_SIZE;
 use crate::format::map_page::PageVisibility;
-use crate::format::page::{self, MAX_TUPLE_SIZE};
-use crate::memory::freespace::{has_room, next_offset};
+use crate::format::page::{self, MAX_TUPLE_SIZE, has_room, next_offset};
 use crate::relation::Heap;
 use crate::row::outcome::NewRow;
 

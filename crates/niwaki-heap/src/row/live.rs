@@ -25,11 +25,11 @@ use crate::error::{Result, corruption};
 use crate::format::change::{EndVersion, kind};
 use crate::format::header::{NO_LINK, Tuple, flags};
 use crate::format::page::{self, Chain};
-use crate::format::rows::RowRef;
+use crate::format::rows::{RowRef, row_ref};
 use crate::relation::Heap;
 use crate::row::judge::Judgement;
 use crate::row::outcome::{Blocker, LiveRow, Newest, RowTarget};
-use crate::row::read::{row_ref, sees};
+use crate::row::read::sees;
 
 impl Heap<'_> {
     /// Returns the live version of the row at `root`, if `matches` says that it has the key. The

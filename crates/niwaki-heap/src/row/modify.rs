@@ -20,16 +20,15 @@ use crate::error::{Result, corruption};
 use crate::format::change::{EndVersion, UpdateOnPage, encode_end, kind};
 use crate::format::header::{NO_LINK, Tuple, absolute, flags};
 use crate::format::map_page::PageVisibility;
-use crate::format::page;
-use crate::format::rows::RowRef;
+use crate::format::page::{self, has_room, next_offset};
+use crate::format::rows::{RowRef, VersionRow, row_ref};
 use crate::memory::counters::count;
-use crate::memory::freespace::{has_room, next_offset};
 use crate::relation::Heap;
 use crate::row::follow::{HOPS_MAX, successor};
 use crate::row::insert::{page_log, place, session_slot, tuple_size};
 use crate::row::judge::Judgement;
-use crate::row::outcome::{Blocker, NewRow, Newest, Outcome, RowTarget, UpdateKind, VersionRow};
-use crate::row::read::{row_ref, visible};
+use crate::row::outcome::{Blocker, NewRow, Newest, Outcome, RowTarget, UpdateKind};
+use crate::row::read::visible;
 use crate::row::share_key::SharedKey;
 
 /// The place where a change can be made, or the outcome that prevents it.

@@ -3,7 +3,7 @@
 use niwaki_storage::{Tid, Xid};
 use niwaki_txn::RowKey;
 
-use crate::format::rows::RowRef;
+use crate::format::rows::VersionRow;
 
 /// A row to store.
 #[derive(Clone, Copy, Debug)]
@@ -34,23 +34,6 @@ impl RowTarget {
     #[inline]
     pub fn visible(root: Tid) -> Self {
         Self { root, version: None }
-    }
-}
-
-/// Contents of one version, copied from its page.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VersionRow {
-    /// Columns the bytes hold.
-    pub natts: u16,
-    /// True if the bytes begin with a null bitmap.
-    pub has_nulls: bool,
-    /// The stored values.
-    pub bytes: Vec<u8>,
-}
-
-impl From<RowRef<'_>> for VersionRow {
-    fn from(row: RowRef<'_>) -> Self {
-        Self { natts: row.natts, has_nulls: row.has_nulls, bytes: row.bytes.to_vec() }
     }
 }
 

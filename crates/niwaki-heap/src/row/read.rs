@@ -1,14 +1,14 @@
 //! Reading: finds the version that a snapshot sees.
 
 use niwaki_storage::page::Page;
-use niwaki_storage::{Fork, Mixed, OffsetNumber, PageKind, Tid};
+use niwaki_storage::{Fork, OffsetNumber, PageKind, Tid};
 use niwaki_txn::{Horizon, View, XidStatus};
 
 use crate::error::Result;
 use crate::format::header::{Tuple, flags};
 use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, Chain};
-use crate::format::rows::{PageRows, RowRef};
+use crate::format::rows::{PageRows, RowRef, row_ref};
 use crate::relation::Heap;
 
 /// Returns whether `view` sees this version.
@@ -49,17 +49,6 @@ fn walk<'p>(page: &'p Page, root: u16, view: &View<'_>) -> (Option<(u16, Tuple<'
         passed += 1;
     }
     (None, passed)
-}
-
-#[inline]
-pub(crate) fn row_ref<'p>(page: &Page, root: Tid, tuple: Tuple<'p>) -> RowRef<'p> {
-    RowRef {
-        root,
-        natts: tuple.natts(),
-        has_nulls: tuple.has(flags::HAS_NULLS),
-        mixed: page.item_id(root.offset).mixed() != Mixed::No,
-        bytes: tuple.data(),
-    }
 }
 
 /// Returns the number of versions of a page that `view` sees.

@@ -8,10 +8,9 @@ use niwaki_txn::{Transaction, XidStatus};
 use crate::error::Result;
 use crate::format::header::flags;
 use crate::format::page::{self, Chain};
-use crate::format::rows::RowRef;
+use crate::format::rows::{RowRef, row_ref};
 use crate::relation::Heap;
 use crate::row::judge::is_replaced;
-use crate::row::read::row_ref;
 
 /// The result for an insertion of a row with the same key (rule 9b.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
