@@ -14,9 +14,8 @@ use niwaki_storage::{
 use niwaki_txn::TransactionManager;
 
 use crate::error::Result;
-use crate::maps::visibility::{MapOptions, VisibilityMap};
 use crate::memory::arrivals::Arrivals;
-use crate::memory::bits::MapMemory;
+use crate::memory::bits::{MapMemory, MapOptions, VisibilityMap};
 use crate::memory::changed::ChangeTold;
 use crate::memory::counters::HeapCounters;
 use crate::memory::freespace::FreeSpace;

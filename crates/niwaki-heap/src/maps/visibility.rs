@@ -17,15 +17,13 @@
 //!   set.
 //! - **Latches**: heap pages, then pages of the map, each in the order of their blocks. Nothing is
 //!   latched after these.
-//! - **Small heaps** have no map ([`MapOptions::blocks_min`]).
+//! - **Small heaps** have no map ([`crate::MapOptions::blocks_min`]).
 //! - **Bounded**: bits for which no memory is left are read from the map's page, which costs a pin.
 
 use std::ops::Range;
 
-use niwaki_env::SIMULATED;
 use niwaki_env::seeded_bug;
-use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU32, Ordering};
-use niwaki_env::sync::{Arc, Mutex, SCHEDULED};
+use niwaki_env::sync::plain_atomic::Ordering;
 use niwaki_storage::page::Page;
 use niwaki_storage::{
     BlockNumber, Corruption, Csn, Fork, LoggedPage, Manager, PageId, PageKind, PageLog, PageWrite,
@@ -35,65 +33,15 @@ use niwaki_storage::{
 use crate::error::{Result, corruption};
 use crate::format::change::{RECORD_VERSION, kind};
 use crate::format::map_page::{self, BLOCKS_PER_VISIBILITY_PAGE, PageVisibility, SetBits};
-use crate::memory::bits::{Bits, Kept, MapMemory};
+use crate::memory::bits::{Kept, VisibilityMap};
 use crate::relation::Heap;
 
-/// The least number of pages of a heap with a map. In a smaller heap, the map saves less than a
-/// look at it costs.
-const BLOCKS_MIN: u32 = if SIMULATED || SCHEDULED { 1 } else { 32 };
 /// Divisor of the buffer pool's size: the bits of all heaps may take 1 / `POOL_PART` of it in
 /// memory.
 const POOL_PART: usize = 64;
 
 /// The most pages for which one record clears the map.
 const CLEARED_MAX: usize = 1024;
-
-/// Options for the visibility maps of a database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MapOptions {
-    /// Heaps with fewer pages have no map.
-    pub blocks_min: u32,
-    /// True to keep bits in memory. Otherwise each test pins the map's page, as thread 004 first
-    /// had it: for measurements.
-    pub resident: bool,
-}
-
-impl MapOptions {
-    /// No heap is large enough for a map. Bits from earlier maps are still cleared when they become
-    /// wrong.
-    pub const NONE: Self = Self { blocks_min: u32::MAX, resident: true };
-}
-
-impl Default for MapOptions {
-    fn default() -> Self {
-        Self { blocks_min: BLOCKS_MIN, resident: true }
-    }
-}
-
-/// The map of one open heap.
-#[derive(Debug)]
-pub(crate) struct VisibilityMap {
-    options: MapOptions,
-    bits: Bits,
-    /// Number of pages that the map marks as visible to all.
-    all_visible: AtomicU32,
-    /// True once the map's pages were read, which happens once, before the first change. After
-    /// that, `bits` only needs the changes.
-    loaded: AtomicBool,
-    loading: Mutex<()>,
-}
-
-impl VisibilityMap {
-    pub(crate) fn new(options: MapOptions, memory: Arc<MapMemory>) -> Self {
-        Self {
-            options,
-            bits: Bits::new(memory),
-            all_visible: AtomicU32::new(0),
-            loaded: AtomicBool::new(false),
-            loading: Mutex::default(),
-        }
-    }
-}
 
 /// Changes that a record makes to pages of the map. The pages are latched, but the changes are not
 /// made yet. Mostly there are none.

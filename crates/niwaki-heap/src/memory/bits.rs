@@ -12,9 +12,12 @@
 
 use std::sync::OnceLock;
 
+use niwaki_env::SIMULATED;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
-use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering as PlainOrdering};
-use niwaki_env::sync::{Arc, MODEL_CHECKED, SCHEDULED};
+use niwaki_env::sync::plain_atomic::{
+    AtomicBool, AtomicU32, AtomicUsize, Ordering as PlainOrdering,
+};
+use niwaki_env::sync::{Arc, MODEL_CHECKED, Mutex, SCHEDULED};
 
 use crate::format::map_page::{BITS, PageVisibility};
 
@@ -163,6 +166,56 @@ impl Bits {
 impl Drop for Bits {
     fn drop(&mut self) {
         self.memory.0.fetch_sub(self.bytes(), PlainOrdering::Relaxed);
+    }
+}
+
+/// The least number of pages of a heap with a map. In a smaller heap, the map saves less than a
+/// look at it costs.
+const BLOCKS_MIN: u32 = if SIMULATED || SCHEDULED { 1 } else { 32 };
+/// Options for the visibility maps of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapOptions {
+    /// Heaps with fewer pages have no map.
+    pub blocks_min: u32,
+    /// True to keep bits in memory. Otherwise each test pins the map's page, as thread 004 first
+    /// had it: for measurements.
+    pub resident: bool,
+}
+
+impl MapOptions {
+    /// No heap is large enough for a map. Bits from earlier maps are still cleared when they become
+    /// wrong.
+    pub const NONE: Self = Self { blocks_min: u32::MAX, resident: true };
+}
+
+impl Default for MapOptions {
+    fn default() -> Self {
+        Self { blocks_min: BLOCKS_MIN, resident: true }
+    }
+}
+
+/// The map of one open heap.
+#[derive(Debug)]
+pub(crate) struct VisibilityMap {
+    pub(crate) options: MapOptions,
+    pub(crate) bits: Bits,
+    /// Number of pages that the map marks as visible to all.
+    pub(crate) all_visible: AtomicU32,
+    /// True once the map's pages were read, which happens once, before the first change. After
+    /// that, `bits` only needs the changes.
+    pub(crate) loaded: AtomicBool,
+    pub(crate) loading: Mutex<()>,
+}
+
+impl VisibilityMap {
+    pub(crate) fn new(options: MapOptions, memory: Arc<MapMemory>) -> Self {
+        Self {
+            options,
+            bits: Bits::new(memory),
+            all_visible: AtomicU32::new(0),
+            loaded: AtomicBool::new(false),
+            loading: Mutex::default(),
+        }
     }
 }
 

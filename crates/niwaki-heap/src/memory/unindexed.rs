@@ -308,7 +308,7 @@ impl Heap<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maps::visibility::{MapOptions, VisibilityMap};
+    use crate::memory::bits::{MapOptions, VisibilityMap};
 
     fn tid(block: u32, offset: u16) -> Tid {
         Tid::new(block, offset)
