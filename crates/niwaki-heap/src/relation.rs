@@ -23,7 +23,7 @@ use crate::memory::held::HeldVersions;
 use crate::memory::records::Records;
 use crate::memory::removed::RemovedVersions;
 use crate::memory::unindexed::Unindexed;
-use crate::pruning::mixed::Unmixes;
+use crate::memory::unmixes::Unmixes;
 
 /// One heap. Cheap to clone; clones share the state in memory.
 #[derive(Clone, Debug)]

@@ -14,3 +14,4 @@ pub(crate) mod observer;
 pub(crate) mod records;
 pub(crate) mod removed;
 pub(crate) mod unindexed;
+pub(crate) mod unmixes;

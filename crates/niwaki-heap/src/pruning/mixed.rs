@@ -19,7 +19,7 @@
 //! page which is evicted meanwhile comes back as it was.
 
 use niwaki_env::seeded_bug;
-use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
+use niwaki_env::sync::plain_atomic::Ordering;
 use niwaki_storage::page::Page;
 use niwaki_storage::{LoggedPage, Mixed, OffsetNumber, PageWrite, Xid};
 use niwaki_txn::XidStatus;
@@ -30,15 +30,8 @@ use crate::format::header::flags;
 use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, Chain};
 use crate::memory::counters::count;
+use crate::memory::unmixes::UnmixCount;
 use crate::relation::Heap;
-
-/// Counter of the times that roots of one heap were cleared of `mixed` since the heap was opened.
-#[derive(Debug, Default)]
-pub(crate) struct Unmixes(AtomicU64);
-
-/// Value of a heap's unmix counter at some moment (rule 9b.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UnmixCount(u64);
 
 impl Heap<'_> {
     /// Returns the current unmix counter. A scan notes it while it holds a leaf's latch. As long as
