@@ -28,7 +28,7 @@ use crate::row::follow::{HOPS_MAX, successor};
 use crate::row::insert::{page_log, place, session_slot, tuple_size};
 use crate::row::judge::Judgement;
 use crate::row::outcome::{Blocker, NewRow, Newest, Outcome, RowTarget, UpdateKind};
-use crate::row::read::visible;
+use crate::row::read::targeted;
 use crate::row::share_key::SharedKey;
 
 /// The place where a change can be made, or the outcome that prevents it.
@@ -509,20 +509,4 @@ fn is_held_for_update(page: &Page, tuple: Tuple<'_>, xid: Xid) -> bool {
 /// Returns the outcome for a row that another transaction deleted.
 fn gone(tuple: Tuple<'_>) -> Outcome {
     if tuple.has(flags::MOVED) { Outcome::Moved } else { Outcome::Gone }
-}
-
-/// Returns the version of a page that `target` means: the version that an earlier attempt locked,
-/// or the one that the snapshot sees.
-pub(crate) fn targeted<'p>(
-    view: &View<'_>,
-    page: &'p Page,
-    target: RowTarget,
-) -> Option<(u16, Tuple<'p>)> {
-    let locked = target.version.and_then(|version| {
-        let tuple = page::tuple(page, version.offset.0)?;
-        let mine = view.is_mine(page::xmax(page::base(page), tuple));
-        let root = tuple.root() == target.root.offset.0;
-        (mine && root && version.block == target.root.block).then_some((version.offset.0, tuple))
-    });
-    locked.or_else(|| visible(page, target.root.offset.0, view))
 }

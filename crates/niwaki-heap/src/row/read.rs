@@ -10,6 +10,7 @@ use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, Chain};
 use crate::format::rows::{PageRows, RowRef, row_ref};
 use crate::relation::Heap;
+use crate::row::outcome::RowTarget;
 
 /// Returns whether `view` sees this version.
 #[inline]
@@ -33,8 +34,24 @@ pub(crate) fn sees(view: &View<'_>, base: u64, tuple: Tuple<'_>) -> bool {
 
 /// Returns the version of the chain at `root` that `view` sees.
 #[inline]
-pub(crate) fn visible<'p>(page: &'p Page, root: u16, view: &View<'_>) -> Option<(u16, Tuple<'p>)> {
+fn visible<'p>(page: &'p Page, root: u16, view: &View<'_>) -> Option<(u16, Tuple<'p>)> {
     walk(page, root, view).0
+}
+
+/// Returns the version of a page that `target` means: the version that an earlier attempt locked,
+/// or the one that the snapshot sees.
+pub(crate) fn targeted<'p>(
+    view: &View<'_>,
+    page: &'p Page,
+    target: RowTarget,
+) -> Option<(u16, Tuple<'p>)> {
+    let locked = target.version.and_then(|version| {
+        let tuple = page::tuple(page, version.offset.0)?;
+        let mine = view.is_mine(page::xmax(page::base(page), tuple));
+        let root = tuple.root() == target.root.offset.0;
+        (mine && root && version.block == target.root.block).then_some((version.offset.0, tuple))
+    });
+    locked.or_else(|| visible(page, target.root.offset.0, view))
 }
 
 /// Walks the chain as [`visible`] does, and counts the versions passed on the way.

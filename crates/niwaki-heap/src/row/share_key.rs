@@ -23,8 +23,8 @@ use crate::format::page;
 use crate::relation::Heap;
 use crate::row::follow::{HOPS_MAX, successor};
 use crate::row::judge::Judgement;
-use crate::row::modify::targeted;
 use crate::row::outcome::{Blocker, RowTarget};
+use crate::row::read::targeted;
 
 /// The mode in which the key is locked.
 const MODE: RowLockMode = RowLockMode::KeyShare;
