@@ -41,7 +41,7 @@ pub use memory::counters::{HeapCounters, HeapStats, Pruned};
 pub use memory::freespace::PAGES_PER_MAP_PAGE;
 pub use memory::held::{Held, SnapshotHolds};
 pub use memory::observer::{KeyObserver, KeysLeft};
-pub use memory::records::RecordId;
+pub use memory::record_id::RecordId;
 pub use memory::removed::{EndedRows, RemovedVersion};
 pub use memory::unindexed::FreeingPaused;
 pub use memory::unmixes::UnmixCount;

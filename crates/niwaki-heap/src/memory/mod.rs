@@ -11,6 +11,7 @@ pub(crate) mod filled;
 pub(crate) mod freespace;
 pub(crate) mod held;
 pub(crate) mod observer;
+pub(crate) mod record_id;
 pub(crate) mod records;
 pub(crate) mod removed;
 pub(crate) mod unindexed;

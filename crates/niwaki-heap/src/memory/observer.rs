@@ -24,7 +24,7 @@ use niwaki_storage::Tid;
 
 use crate::format::rows::RowRef;
 use crate::memory::arrivals::Arrived;
-use crate::memory::records::RecordId;
+use crate::memory::record_id::RecordId;
 use crate::relation::Heap;
 
 /// Number of keys that [`KeysLeft`] has room for from the start, with [`KEY_BYTES`] for their

@@ -48,6 +48,7 @@ use niwaki_storage::{Mixed, OffsetNumber, PageWrite, Tid};
 use crate::error::Result;
 use crate::memory::counters::count;
 use crate::memory::observer::{Epoch, KeysLeft, Observers};
+use crate::memory::record_id::RecordId;
 use crate::relation::Heap;
 
 /// Number of parts of the ledger. Each part has its own lock; the block number selects the part.
@@ -55,11 +56,6 @@ const PARTS: usize = 16;
 /// The most records of a part, 16 bytes each without their map. At this limit the part ends all its
 /// records and begins anew.
 const RECORDS_MAX: usize = 1 << 15;
-
-/// Identity of one record of a root. A line pointer that is used again gets a record with another
-/// id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordId(NonZeroU64);
 
 #[derive(Debug)]
 struct Record {

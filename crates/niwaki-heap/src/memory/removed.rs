@@ -29,7 +29,7 @@ use crate::format::page::{self, Chain};
 use crate::format::rows::{VersionRow, row_ref};
 use crate::memory::counters::count;
 use crate::memory::observer::KeysLeft;
-use crate::memory::records::RecordId;
+use crate::memory::record_id::RecordId;
 use crate::relation::Heap;
 
 /// Memory for the removed versions of a queue, in bytes; later versions are forgotten.
