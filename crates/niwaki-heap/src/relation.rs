@@ -8,13 +8,13 @@ use niwaki_env::sync::plain_atomic::{AtomicU8, Ordering};
 use niwaki_env::sync::{Arc, Mutex};
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::{
-    BlockNumber, BlocksAhead, Fork, PageId, PageWrite, Pin, ReadAhead, ReadStream, RelFile,
-    RelFileId, Storage,
+    BlockNumber, BlocksAhead, Fork, OffsetNumber, PageId, PageWrite, Pin, ReadAhead, ReadStream,
+    RelFile, RelFileId, Storage, Tid,
 };
 use niwaki_txn::TransactionManager;
 
 use crate::error::Result;
-use crate::memory::arrivals::Arrivals;
+use crate::memory::arrivals::{Arrivals, Arrived};
 use crate::memory::bits::{MapMemory, MapOptions, VisibilityMap};
 use crate::memory::changed::ChangeTold;
 use crate::memory::counters::HeapCounters;
@@ -289,5 +289,21 @@ impl<'e> Heap<'e> {
     pub(crate) fn pin_write(&self, block: u32) -> Result<PageWrite<'e>> {
         self.open_visibility_map()?;
         Ok(self.pin(block)?.into_write())
+    }
+
+    /// Counts a version that comes to the root at `offset` of `block`, which is latched for
+    /// writing.
+    #[inline]
+    pub(crate) fn note_arrival(&self, block: BlockNumber, offset: u16) {
+        let root = Tid { block, offset: OffsetNumber(offset) };
+        self.relation.shared.arrivals.note(root);
+    }
+
+    /// Returns the count for `root`. A pass notes the count while it sees the root's chain under
+    /// the page's latch. As long as the count is the same, this view of the chain still holds,
+    /// under the latch of any leaf.
+    #[inline]
+    pub fn arrived(&self, root: Tid) -> Arrived {
+        self.relation.shared.arrivals.arrived(root)
     }
 }

@@ -25,9 +25,7 @@ use std::num::NonZeroU64;
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
-use niwaki_storage::{BlockNumber, Tid};
-
-use crate::relation::Heap;
+use niwaki_storage::Tid;
 
 /// Number of counts of a database, 8 bytes each; a power of two.
 const COUNTS: usize = 1 << 17;
@@ -66,23 +64,11 @@ impl Arrivals {
             self.of(root).fetch_add(1, Ordering::Relaxed);
         }
     }
-}
 
-impl Heap<'_> {
-    /// Counts a version that comes to the root at `offset` of `block`, which is latched for
-    /// writing.
+    /// Returns the count for `root`.
     #[inline]
-    pub(crate) fn note_arrival(&self, block: BlockNumber, offset: u16) {
-        let root = Tid { block, offset: niwaki_storage::OffsetNumber(offset) };
-        self.relation.shared.arrivals.note(root);
-    }
-
-    /// Returns the count for `root`. A pass notes the count while it sees the root's chain under
-    /// the page's latch. As long as the count is the same, this view of the chain still holds,
-    /// under the latch of any leaf.
-    #[inline]
-    pub fn arrived(&self, root: Tid) -> Arrived {
-        let count = self.relation.shared.arrivals.of(root).load(Ordering::Relaxed);
+    pub(crate) fn arrived(&self, root: Tid) -> Arrived {
+        let count = self.of(root).load(Ordering::Relaxed);
         Arrived(NonZeroU64::MIN.saturating_add(count))
     }
 }
