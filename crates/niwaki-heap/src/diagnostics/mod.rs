@@ -3,4 +3,5 @@
 pub(crate) mod chain_stats;
 pub(crate) mod check;
 pub(crate) mod distribution;
+pub(crate) mod holds;
 pub(crate) mod inspect;

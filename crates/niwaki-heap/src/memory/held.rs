@@ -1,6 +1,6 @@
 //! Versions that only open snapshots keep in a heap: a pass would remove them otherwise.
 //!
-//! There are two ways to ask. A visit of every page counts exactly ([`Heap::add_snapshot_holds`]).
+//! There are two ways to ask. A visit of every page counts exactly ([`crate::Heap::add_snapshot_holds`]).
 //! And each pass notes the versions that it had to leave on its page ([`HeldVersions`]); their sum
 //! is available at any time without reading pages.
 //!
@@ -21,13 +21,10 @@
 use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
-use niwaki_storage::{Csn, PageKind};
-use niwaki_txn::{Holders, XidStatus};
+use niwaki_storage::Csn;
+use niwaki_txn::Holders;
 
-use crate::error::Result;
-use crate::format::header::{TUPLE_HEADER_SIZE, flags};
-use crate::format::page;
-use crate::relation::Heap;
+use crate::format::header::TUPLE_HEADER_SIZE;
 
 /// Number of parts of the notes. Each part has its own lock; the block number selects the part.
 const PARTS: usize = 16;
@@ -44,28 +41,9 @@ pub struct Held {
 }
 
 impl Held {
-    fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.versions += other.versions;
         self.bytes += other.bytes;
-    }
-}
-
-/// Results of a visit of pages, by the positions of [`Holders::snapshots`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SnapshotHolds {
-    /// Versions that each snapshot alone keeps: they would go if it ended.
-    pub alone: Vec<Held>,
-    /// Versions that each snapshot keeps together with others: they would stay for the others.
-    pub shared: Vec<Held>,
-    /// Versions that no snapshot needs: the next pass removes them.
-    pub nobody: Held,
-}
-
-impl SnapshotHolds {
-    /// Returns an empty result for these snapshots.
-    pub fn of(holders: &Holders) -> Self {
-        let none = vec![Held::default(); holders.snapshots().len()];
-        Self { alone: none.clone(), shared: none, nobody: Held::default() }
     }
 }
 
@@ -141,7 +119,7 @@ impl HeldVersions {
     }
 
     /// Returns the sum of the versions that some open snapshot keeps.
-    fn kept(&self, holders: &Holders) -> Held {
+    pub(crate) fn kept(&self, holders: &Holders) -> Held {
         let mut kept = Held::default();
         if self.blocks.load(Ordering::Relaxed) == 0 {
             return kept;
@@ -156,7 +134,7 @@ impl HeldVersions {
     }
 
     /// Adds, for each of [`Holders::snapshots`], the versions that it alone keeps.
-    fn add_alone(&self, holders: &Holders, alone: &mut [Held]) {
+    pub(crate) fn add_alone(&self, holders: &Holders, alone: &mut [Held]) {
         if self.blocks.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -168,74 +146,6 @@ impl HeldVersions {
                 }
             }
         }
-    }
-}
-
-impl Heap<'_> {
-    /// Adds, for each of [`Holders::snapshots`], the versions that it alone keeps, as far as passes
-    /// have met them.
-    ///
-    /// # Panics
-    /// If `alone` is not as long as there are snapshots.
-    pub fn add_noted_holds(&self, holders: &Holders, alone: &mut [Held]) {
-        assert_eq!(alone.len(), holders.snapshots().len());
-        self.relation.shared.held.add_alone(holders, alone);
-    }
-
-    /// Returns the versions that [`Holders::snapshots`] keep, each alone or several together, as
-    /// far as passes have met them. No page is read for this.
-    pub fn noted_holds(&self, holders: &Holders) -> Held {
-        self.relation.shared.held.kept(holders)
-    }
-
-    /// Adds the versions that the snapshots keep on a page, under one hold of its shared latch.
-    ///
-    /// # Errors
-    /// Storage's.
-    ///
-    /// # Panics
-    /// If `holds` was made for other snapshots.
-    pub fn add_snapshot_holds(
-        &self,
-        block: u32,
-        holders: &Holders,
-        holds: &mut SnapshotHolds,
-    ) -> Result<()> {
-        assert_eq!(holds.alone.len(), holders.snapshots().len());
-        let pin = self.pin(block)?;
-        let page = pin.read();
-        if page.kind() != PageKind::Heap {
-            return Ok(());
-        }
-        let base = page::base(&page);
-        for tuple in (1..=page.item_count()).filter_map(|offset| page::tuple(&page, offset)) {
-            if tuple.has(flags::STUB) {
-                continue;
-            }
-            let bytes = (tuple.data().len() + TUPLE_HEADER_SIZE) as u64;
-            let held = Held { versions: 1, bytes };
-            let begin = match self.txns.status(page::xmin(base, tuple)) {
-                XidStatus::Aborted => {
-                    holds.nobody.add(held);
-                    continue;
-                }
-                XidStatus::InProgress => continue,
-                XidStatus::Committed(begin) => begin,
-            };
-            if !tuple.has_deleter() {
-                continue;
-            }
-            let XidStatus::Committed(end) = self.txns.status(page::xmax(base, tuple)) else {
-                continue;
-            };
-            let Some(keepers) = holders.keeping(begin, end) else { continue };
-            match keepers.len() {
-                0 => holds.nobody.add(held),
-                1 => holds.alone[keepers.start].add(held),
-                _ => keepers.for_each(|keeper| holds.shared[keeper].add(held)),
-            }
-        }
-        Ok(())
     }
 }
 
