@@ -27,7 +27,7 @@
 //! counts these entries instead of the version.
 //!
 //! A removed version that its record did not count would break the invariant. So all passes go
-//! through [`Heap::prune`], which updates the record. Everything that interferes with freeing
+//! through [`crate::Heap::prune`], which updates the record. Everything that interferes with freeing
 //! (vacuum, index builds, dropped indexes) pauses the clearing of `mixed` too. A change of indexes
 //! ends all records ([`crate::FreeingPaused`]), unless the change is rolled back. While such a
 //! change lasts, versions are removed and counted, and their entries are not cleaned up. After the
@@ -42,14 +42,10 @@ use niwaki_env::SIMULATED;
 use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 use niwaki_env::{seeded_bug, sometimes};
-use niwaki_storage::page::{ItemState, Page};
-use niwaki_storage::{Mixed, OffsetNumber, PageWrite, Tid};
+use niwaki_storage::Tid;
 
-use crate::error::Result;
-use crate::memory::counters::count;
 use crate::memory::observer::{Epoch, KeysLeft, Observers};
 use crate::memory::record_id::RecordId;
-use crate::relation::Heap;
 
 /// Number of parts of the ledger. Each part has its own lock; the block number selects the part.
 const PARTS: usize = 16;
@@ -186,14 +182,14 @@ impl Records {
         Some(Some(record.id))
     }
 
-    fn suspects(&self, root: Tid, id: RecordId) {
+    pub(crate) fn suspects(&self, root: Tid, id: RecordId) {
         let mut part = self.part(root.block.0).lock();
         if let Some(record) = part.find(root).filter(|record| record.id == id) {
             record.unseen += 1;
         }
     }
 
-    fn seen(&self, root: Tid, id: RecordId, payloads_right: bool) {
+    pub(crate) fn seen(&self, root: Tid, id: RecordId, payloads_right: bool) {
         let mut part = self.part(root.block.0).lock();
         let own = |record: &&mut Record| record.id == id || seeded_bug!("own-record");
         if let Some(record) = part.find(root).filter(own) {
@@ -268,7 +264,7 @@ impl Records {
 
     /// Returns whether this root has a record, and no version of the root is unseen. With
     /// `payloads`, the entries must have no old payload either.
-    fn has_settled(&self, block: u32, offset: u16, payloads: bool) -> bool {
+    pub(crate) fn has_settled(&self, block: u32, offset: u16, payloads: bool) -> bool {
         let part = self.part(block).lock();
         let mut records = part.blocks.get(&block).into_iter().flatten();
         records.any(|record| {
@@ -279,62 +275,12 @@ impl Records {
 
     /// Returns roots of a block without unseen versions for which `wanted` returns true. Its
     /// arguments are the root's offset, and whether the payloads of its entries are right.
-    fn settled(&self, block: u32, wanted: impl Fn(u16, bool) -> bool) -> Vec<u16> {
+    pub(crate) fn settled(&self, block: u32, wanted: impl Fn(u16, bool) -> bool) -> Vec<u16> {
         let part = self.part(block).lock();
         let records = part.blocks.get(&block).into_iter().flatten();
         let settled = records.filter(|record| record.unseen == 0 || seeded_bug!("complete-record"));
         let wanted = settled.filter(|record| wanted(record.offset, !record.old_payloads));
         wanted.map(|record| record.offset).collect()
-    }
-}
-
-impl Heap<'_> {
-    /// Counts an entry of a version that was removed from this root. The clean-up of the entry will
-    /// be reported apart from the version, and later.
-    pub fn will_see_to(&self, root: Tid, record: RecordId) {
-        self.relation.shared.records.suspects(root, record);
-    }
-
-    /// Reports the clean-up of a version that was removed from this root, or of an entry of such a
-    /// version. `payloads_right` means in addition that no entry of the root has a payload that may
-    /// belong to another version.
-    pub fn seen_to(&self, root: Tid, record: RecordId, payloads_right: bool) {
-        self.relation.shared.records.seen(root, record, payloads_right);
-    }
-
-    /// Returns whether a pass may free this line pointer, if it is DEAD, or clear its `mixed`.
-    pub(crate) fn settles(&self, block: u32, offset: u16, dead: bool) -> bool {
-        !self.is_freeing_paused() && self.relation.shared.records.has_settled(block, offset, !dead)
-    }
-
-    /// Returns DEAD line pointers that have a record, and no entry any more. The page is latched
-    /// for writing.
-    pub(crate) fn settled_dead(&self, page: &Page, block: u32) -> Vec<u16> {
-        if self.is_freeing_paused() {
-            return Vec::new();
-        }
-        let is_dead = |offset, _| page.item_id(OffsetNumber(offset)).state() == ItemState::Dead;
-        self.relation.shared.records.settled(block, is_dead)
-    }
-
-    /// Returns mixed roots of a latched page whose only entries are those for their single version.
-    pub(crate) fn settled_single(&self, page: &PageWrite<'_>) -> Vec<u16> {
-        if self.is_freeing_paused() {
-            return Vec::new();
-        }
-        let is_mixed =
-            |offset, right| right && page.item_id(OffsetNumber(offset)).mixed() != Mixed::No;
-        let mut roots = self.relation.shared.records.settled(page.id().block.0, is_mixed);
-        self.retain_single(page, &mut roots);
-        roots
-    }
-
-    /// Clears `mixed` of settled roots where no pass over the page is due.
-    pub(crate) fn clear_settled(&self, page: &mut PageWrite<'_>) -> Result<()> {
-        let roots = self.settled_single(page);
-        self.unmix(page, &roots)?;
-        count(&self.relation.counters.settled, roots.len());
-        Ok(())
     }
 }
 
