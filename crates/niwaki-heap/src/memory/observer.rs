@@ -25,7 +25,6 @@ use niwaki_storage::Tid;
 use crate::format::rows::RowRef;
 use crate::memory::arrivals::Arrived;
 use crate::memory::record_id::RecordId;
-use crate::relation::Heap;
 
 /// Number of keys that [`KeysLeft`] has room for from the start, with [`KEY_BYTES`] for their
 /// bytes. Most tables need no more for all keys of a version, so memory is allocated once.
@@ -104,7 +103,7 @@ pub trait KeyObserver: fmt::Debug + Send + Sync {
     fn keys_left(&self, gone: RowRef<'_>, stay: &[RowRef<'_>], left: &mut KeysLeft) -> bool;
 
     /// Remembers these entries of a root (stale-entry candidates) for a later clean-up, which
-    /// [`Heap::seen_to`] reports. A forgotten entry stays counted. As long as no version has come
+    /// [`crate::Heap::seen_to`] reports. A forgotten entry stays counted. As long as no version has come
     /// to the root since `arrived`, no version in its chain has these keys.
     fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>, arrived: Arrived);
 
@@ -136,6 +135,21 @@ impl Observers {
         Some((current.0, Arc::clone(current.1.as_ref()?)))
     }
 
+    /// Makes this observer the current one, unless the indexes `change` at the moment.
+    #[inline]
+    pub(crate) fn set(&self, observer: &Arc<dyn KeyObserver>, change: impl FnOnce() -> bool) {
+        let address = Arc::as_ptr(observer).cast::<()>().addr();
+        // Relaxed: a thread that reads an old address sets the same observer once more.
+        if self.address.load(Ordering::Relaxed) != address {
+            let mut current = self.current.lock();
+            // `observer` may not know the indexes that will exist when its entries are cleaned up.
+            if !change() {
+                current.1 = Some(Arc::clone(observer));
+                self.address.store(address, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Begins a new epoch without an observer, because the indexes change.
     pub(crate) fn end(&self) -> Epoch {
         let mut current = self.current.lock();
@@ -143,32 +157,5 @@ impl Observers {
         current.1 = None;
         self.address.store(0, Ordering::Relaxed);
         current.0
-    }
-}
-
-impl Heap<'_> {
-    /// Makes passes ask this observer from now on. The caller holds a lock on the table that
-    /// excludes changes of its indexes, and `observer` knows the current indexes.
-    #[inline]
-    pub fn observe(&self, observer: &Arc<dyn KeyObserver>) {
-        let observers = &self.relation.shared.records.observers;
-        let address = Arc::as_ptr(observer).cast::<()>().addr();
-        // Relaxed: a thread that reads an old address sets the same observer once more.
-        if observers.address.load(Ordering::Relaxed) != address {
-            let mut current = observers.current.lock();
-            // `observer` may not know the indexes that will exist when its entries are cleaned up.
-            if !self.indexes_change() {
-                current.1 = Some(Arc::clone(observer));
-                observers.address.store(address, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Returns whether optional passes shall wait, because there is no room for the entries and
-    /// versions that they would leave for clean-up.
-    pub(crate) fn sees_to_enough(&self) -> bool {
-        let observers = &self.relation.shared.records.observers;
-        self.removed_is_half_full()
-            || observers.current().is_some_and(|(_, observer)| observer.is_busy())
     }
 }

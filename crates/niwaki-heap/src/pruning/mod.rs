@@ -7,6 +7,7 @@ pub(crate) mod access;
 pub(crate) mod mixed;
 pub(crate) mod prune;
 pub(crate) mod rebase;
+pub(crate) mod report;
 pub(crate) mod settled;
 pub(crate) mod tail;
 pub(crate) mod tid_store;
