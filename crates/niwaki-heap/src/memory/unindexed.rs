@@ -19,11 +19,11 @@
 //! - As long as an index has its entry, it has not reported the root, so the root was not freed. So
 //!   the known reports belong to the root as it is now. A report about a freed root is forgotten
 //!   under the page's latch.
-//! - A [`FreeingPaused`] protects tasks that remember roots for long. These are vacuum, between
+//! - A [`crate::FreeingPaused`] protects tasks that remember roots for long. These are vacuum, between
 //!   collecting and freeing, and an index build, from its reading of the heap until all writers
 //!   know the index. A transaction that drops an index holds one too, because a rollback brings the
 //!   index back. A change of indexes forgets all reports.
-//! - A change that is rolled back leaves the reports from before valid ([`FreeingPaused::undone`]).
+//! - A change that is rolled back leaves the reports from before valid ([`crate::FreeingPaused::undone`]).
 //!   While the change lasted, nothing was reported, and no removed version was cleaned up, on the
 //!   basis of the indexes of that time.
 //! - Reports for another set of indexes than the table has now are forgotten. Only writers report;
@@ -38,12 +38,7 @@ use niwaki_env::hash::HashMap;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU32, Ordering};
-use niwaki_storage::page::{ItemState, Page};
-use niwaki_storage::{Mixed, OffsetNumber, RelFileId, Tid};
-
-use crate::memory::counters::{HeapCounters, count};
-use crate::memory::records::Begun;
-use crate::relation::{Heap, Shared};
+use niwaki_storage::{RelFileId, Tid};
 
 /// The most indexes of a table for which reports are kept, because [`Root::told`] has one bit for
 /// each index.
@@ -57,10 +52,10 @@ const ROOTS_MAX: usize = 1 << 18;
 /// The reports about one heap's roots.
 #[derive(Debug, Default)]
 pub(crate) struct Unindexed {
-    /// Number of [`FreeingPaused`] that exist for this heap.
-    paused: AtomicU32,
+    /// Number of [`crate::FreeingPaused`] that exist for this heap.
+    pub(crate) paused: AtomicU32,
     /// Number of transactions that have changed the table's indexes and whose end is still open.
-    changing: AtomicU32,
+    pub(crate) changing: AtomicU32,
     parts: [Mutex<Part>; PARTS],
 }
 
@@ -94,7 +89,7 @@ impl Unindexed {
 
     /// Records that an index has no entry for these roots any more. `position` is the index's
     /// position among all indexes of the table.
-    fn note(&self, indexes: &Arc<[RelFileId]>, position: usize, roots: &[Tid]) {
+    pub(crate) fn note(&self, indexes: &Arc<[RelFileId]>, position: usize, roots: &[Tid]) {
         if indexes.len() > INDEXES_MAX {
             return;
         }
@@ -126,7 +121,7 @@ impl Unindexed {
         }
     }
 
-    fn is_paused(&self) -> bool {
+    pub(crate) fn is_paused(&self) -> bool {
         // SeqCst: a cleaner raises the counter before it latches the page, and every thread that
         // latches the page later sees this.
         self.paused.load(Ordering::SeqCst) > 0 && !seeded_bug!("freed-beside-a-cleaner")
@@ -141,7 +136,7 @@ impl Unindexed {
 
     /// Returns roots of a block that no index names. Returns none if line pointers must not be
     /// freed now.
-    fn on(&self, block: u32) -> Vec<u16> {
+    pub(crate) fn on(&self, block: u32) -> Vec<u16> {
         if self.is_paused() {
             return Vec::new();
         }
@@ -155,7 +150,7 @@ impl Unindexed {
     }
 
     /// Forgets roots of a block that were freed.
-    fn forget(&self, block: u32, offsets: &[u16]) {
+    pub(crate) fn forget(&self, block: u32, offsets: &[u16]) {
         let mut part = self.part(block).lock();
         let Part { blocks, roots, .. } = &mut *part;
         let Some(known) = blocks.get_mut(&block) else { return };
@@ -189,126 +184,9 @@ impl Unindexed {
     }
 }
 
-/// Guard that keeps all but its holder from freeing line pointers of the heap, and from clearing
-/// `mixed` of its roots.
-#[derive(Debug)]
-pub struct FreeingPaused {
-    shared: Arc<Shared>,
-    counters: Arc<HeapCounters>,
-    forgets: bool,
-    changes: bool,
-    /// The last record of each part that ends with the pause. Later records know the new index.
-    until: Option<Begun>,
-}
-
-impl FreeingPaused {
-    /// Makes this the pause of a transaction that changes the table's indexes while no other
-    /// transaction writes to the table. It lasts until the transaction ends. Meanwhile, no observer
-    /// is told about removed versions, and none is cleaned up: their copies wait. At its end, the
-    /// pause forgets as [`FreeingPaused::forgetting`] does, except after [`FreeingPaused::undone`].
-    #[must_use]
-    pub fn changing(mut self) -> Self {
-        (self.forgets, self.changes) = (true, true);
-        // The order matters: a writer that sets an observer checks `changing` under the lock that
-        // the next call takes.
-        self.shared.unindexed.changing.fetch_add(1, Ordering::SeqCst);
-        self.shared.records.end_epoch();
-        self
-    }
-
-    /// Notes that the new index is built: it contains every version that is removed from now on.
-    pub fn built(&mut self) {
-        self.until = Some(self.shared.records.begun());
-    }
-
-    /// Ends the pause of a transaction that is rolled back: the former indexes apply, and the
-    /// reports about them stay valid.
-    pub fn undone(mut self) {
-        self.forgets &= !self.changes;
-    }
-
-    /// Makes the pause forget all reports from before and meanwhile at its end, because its holder
-    /// changes the table's indexes.
-    #[must_use]
-    pub fn forgetting(mut self) -> Self {
-        self.forgets = true;
-        self
-    }
-}
-
-impl Drop for FreeingPaused {
-    fn drop(&mut self) {
-        if self.forgets {
-            let roots = self.shared.unindexed.forget_all();
-            let records = match &self.until {
-                Some(until) => self.shared.records.end_until(until),
-                None => self.shared.records.end_all(),
-            };
-            // Most roots are in both. They wait for vacuum now, and the counter shows that vacuum
-            // is needed.
-            count(&self.counters.forgotten, roots.max(records));
-        }
-        if self.changes {
-            self.shared.unindexed.changing.fetch_sub(1, Ordering::SeqCst);
-        }
-        self.shared.unindexed.paused.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl Heap<'_> {
-    /// Keeps other tasks from freeing line pointers. Vacuum holds the pause from before it collects
-    /// the first DEAD line pointer until it has freed the last (rule 9b.10). Index builds hold it
-    /// too (rule 9b.12).
-    pub fn pause_freeing(&self) -> FreeingPaused {
-        self.relation.shared.unindexed.paused.fetch_add(1, Ordering::SeqCst);
-        let (shared, counters) = (&self.relation.shared, &self.relation.counters);
-        let (shared, counters) = (shared.clone(), counters.clone());
-        FreeingPaused { shared, counters, forgets: false, changes: false, until: None }
-    }
-
-    /// Returns whether a transaction is changing the table's indexes ([`FreeingPaused::changing`]).
-    pub fn indexes_change(&self) -> bool {
-        self.relation.shared.unindexed.is_changing()
-    }
-
-    /// Returns whether freeing is paused; an answer under a page's latch is valid until the latch
-    /// is released.
-    pub(crate) fn is_freeing_paused(&self) -> bool {
-        self.relation.shared.unindexed.is_paused()
-    }
-
-    /// Reports that an index has no entry for these roots any more. `position` is its position
-    /// among all indexes of the table. All versions of the roots are dead to all snapshots, and
-    /// none of the roots is mixed. The caller is a writer, so it holds a lock on the table that
-    /// excludes changes of definitions. It also holds the latch of the leaf that lost the entries.
-    pub fn note_unindexed(&self, indexes: &Arc<[RelFileId]>, position: usize, roots: &[Tid]) {
-        if !self.indexes_change() {
-            self.relation.shared.unindexed.note(indexes, position, roots);
-        }
-    }
-
-    /// Returns the line pointers of a page, latched for writing, that a pass may free.
-    pub(crate) fn unindexed_on(&self, page: &Page, block: u32) -> Vec<u16> {
-        let mut free = self.relation.shared.unindexed.on(block);
-        free.retain(|&offset| {
-            let id = page.item_id(OffsetNumber(offset));
-            debug_assert!(id.state() != ItemState::Unused, "X4: freed, and not forgotten");
-            id.state() == ItemState::Dead && id.mixed() == Mixed::No
-        });
-        free
-    }
-
-    /// Forgets the line pointers of a block that were freed, under the page's latch.
-    pub(crate) fn forget_freed(&self, block: u32, offsets: &[u16]) {
-        self.relation.shared.unindexed.forget(block, offsets);
-        self.relation.shared.records.end(block, offsets);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::bits::{MapOptions, VisibilityMap};
 
     fn tid(block: u32, offset: u16) -> Tid {
         Tid::new(block, offset)
@@ -350,38 +228,5 @@ mod tests {
             unindexed.note(&files(&many), position, &[tid(1, 4)]);
         }
         assert!(unindexed.on(1).is_empty(), "more indexes than it works with");
-    }
-
-    #[test]
-    fn nothing_is_freed_while_somebody_remembers_roots() {
-        let map = VisibilityMap::new(MapOptions::default(), Arc::default());
-        let shared = Arc::new(Shared::new(map, Arc::default()));
-        let counters = Arc::new(HeapCounters::default());
-        let indexes = files(&[7]);
-        shared.unindexed.note(&indexes, 0, &[tid(1, 4)]);
-        let pause = |forgets| {
-            shared.unindexed.paused.fetch_add(1, Ordering::SeqCst);
-            let (shared, counters) = (Arc::clone(&shared), Arc::clone(&counters));
-            FreeingPaused { shared, counters, forgets, changes: false, until: None }
-        };
-        let (vacuum, other) = (pause(false), pause(false));
-        assert!(shared.unindexed.on(1).is_empty());
-        drop(vacuum);
-        assert!(shared.unindexed.on(1).is_empty());
-        drop(other);
-        assert_eq!(shared.unindexed.on(1), [4]);
-        assert_eq!(counters.read().forgotten, 0);
-        let change = pause(false).changing();
-        assert!(shared.unindexed.is_changing());
-        change.undone();
-        assert!(!shared.unindexed.is_changing());
-        assert_eq!(shared.unindexed.on(1), [4], "the indexes are those of before");
-        drop(pause(false).changing());
-        assert!(shared.unindexed.on(1).is_empty() && !shared.unindexed.is_changing());
-        assert_eq!(counters.read().forgotten, 1);
-        shared.unindexed.note(&indexes, 0, &[tid(1, 4)]);
-        drop(pause(true));
-        assert!(shared.unindexed.on(1).is_empty());
-        assert_eq!(counters.read().forgotten, 2, "vacuum is told of it");
     }
 }

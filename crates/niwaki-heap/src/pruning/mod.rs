@@ -4,6 +4,7 @@
 //! passes: writers that must move a page's xid base, readers, vacuum, and the cut of the tail.
 
 pub(crate) mod access;
+pub(crate) mod freeing;
 pub(crate) mod mixed;
 pub(crate) mod prune;
 pub(crate) mod rebase;

@@ -7,7 +7,7 @@ use niwaki_txn::Horizon;
 
 use crate::error::Result;
 use crate::memory::counters::Pruned;
-use crate::memory::unindexed::FreeingPaused;
+use crate::pruning::freeing::FreeingPaused;
 use crate::pruning::prune::PruneOptions;
 use crate::pruning::tid_store::TidStore;
 use crate::relation::Heap;
