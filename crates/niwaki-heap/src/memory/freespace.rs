@@ -26,46 +26,31 @@
 
 use niwaki_env::sync::RwLock;
 use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE, Page};
-use niwaki_storage::{BlockNumber, Csn, Fork, LoggedPage, PageId, PageKind, PageWrite, Xid};
-use niwaki_txn::XidStatus;
+use niwaki_storage::page::PAGE_SIZE;
+use niwaki_storage::{Csn, Xid};
 
-use crate::error::{Error, Result};
-use crate::format::header::{TUPLE_HEADER_SIZE, flags};
-use crate::format::page::{self, has_room};
 use crate::memory::filled::Filled;
-use crate::relation::Heap;
 
 /// Bytes of room that one unit of the map stands for. One byte per page then covers a whole page.
 const UNIT: usize = 32;
-/// Number of heap pages that one page of the map describes.
-pub const PAGES_PER_MAP_PAGE: usize = PAGE_SIZE - HEADER_SIZE;
 /// Number of groups of sessions; each group inserts into a page of its own.
-const TARGETS: usize = 8;
-/// Bytes that must stay free on a page to which a row moves. New versions of the rows of that page
-/// need this room, and so do line pointers of old versions that indexes still name.
-const ROOM_FOR_UPDATES: usize = PAGE_SIZE / 20;
-/// The most blocks by which a heap grows at once.
-const EXTEND_MAX: u32 = 64;
+pub(crate) const TARGETS: usize = 8;
 /// Map value of a page to look at. One unit of real room is recorded as 0, because it is too small
 /// to use.
-const UNKNOWN: u8 = 1;
+pub(crate) const UNKNOWN: u8 = 1;
 /// The most bytes of room on a page that counts as nearly full. A page with more room is offered as
 /// it is, whatever goes from it later. It takes any row whose large values are out of line.
-const NEARLY_FULL: usize = PAGE_SIZE / 4;
-/// The least bytes of rolled-back rows on a full page for which a pass over the page is worth its
-/// cost.
-const ROLLED_BACK_MIN: usize = PAGE_SIZE / 8;
+pub(crate) const NEARLY_FULL: usize = PAGE_SIZE / 4;
 /// Number of unknown pages to look at for each page by which the heap grows.
-const LOOKS: u32 = 16;
+pub(crate) const LOOKS: u32 = 16;
 
 /// The known room of one heap's pages.
 #[derive(Debug)]
 pub(crate) struct FreeSpace {
-    loaded: AtomicBool,
-    map: RwLock<Vec<AtomicU8>>,
+    pub(crate) loaded: AtomicBool,
+    pub(crate) map: RwLock<Vec<AtomicU8>>,
     /// Upper bound of the map's entries, as far as known.
-    largest: AtomicU8,
+    pub(crate) largest: AtomicU8,
     /// The page where the next search begins.
     cursor: AtomicU32,
     /// The page into which each group of sessions inserts, plus one; 0 for none.
@@ -77,9 +62,9 @@ pub(crate) struct FreeSpace {
     /// The oldest snapshot at the time when the last round of looking began.
     round: AtomicU64,
     /// The number of passes that readers made.
-    reader_passes: AtomicU32,
+    pub(crate) reader_passes: AtomicU32,
     /// Pages filled by transactions that may still be rolled back.
-    filled: Filled,
+    pub(crate) filled: Filled,
 }
 
 impl Default for FreeSpace {
@@ -99,7 +84,8 @@ impl Default for FreeSpace {
     }
 }
 
-fn units(free_bytes: usize) -> u8 {
+/// Returns the units that `free_bytes` contain; [`UNKNOWN`] is none of them.
+pub(crate) fn units(free_bytes: usize) -> u8 {
     let units = u8::try_from(free_bytes / UNIT).unwrap_or(u8::MAX);
     if units == UNKNOWN { 0 } else { units }
 }
@@ -130,7 +116,7 @@ impl FreeSpace {
     }
 
     /// Finds a page with at least `bytes` of room, and marks it as full in the map.
-    fn take(&self, bytes: usize) -> Option<u32> {
+    pub(crate) fn take(&self, bytes: usize) -> Option<u32> {
         let needed = units_needed(bytes);
         if self.largest.load(Ordering::Relaxed) < needed {
             return None;
@@ -152,23 +138,23 @@ impl FreeSpace {
         None
     }
 
-    fn target(&self, slot: usize) -> Option<u32> {
+    pub(crate) fn target(&self, slot: usize) -> Option<u32> {
         self.targets[slot % TARGETS].load(Ordering::Relaxed).checked_sub(1)
     }
 
-    fn set_target(&self, slot: usize, block: Option<u32>) {
+    pub(crate) fn set_target(&self, slot: usize, block: Option<u32>) {
         let value = block.map_or(0, |block| block.saturating_add(1));
         self.targets[slot % TARGETS].store(value, Ordering::Relaxed);
     }
 
     /// Returns a page into which some session inserts.
-    fn any_target(&self) -> Option<u32> {
+    pub(crate) fn any_target(&self) -> Option<u32> {
         (0..TARGETS).find_map(|slot| self.target(slot))
     }
 
     /// Marks a page as unknown, because it gets room back sooner or later, unless more than
     /// [`NEARLY_FULL`] bytes are free anyway.
-    fn expect_room(&self, block: u32) {
+    pub(crate) fn expect_room(&self, block: u32) {
         let map = self.map.read();
         let Some(entry) = map.get(block as usize) else { return };
         let order = Ordering::Relaxed;
@@ -186,7 +172,7 @@ impl FreeSpace {
     }
 
     /// Notes a full page with rows of a transaction that is running.
-    fn note_filled(&self, xid: Xid, block: u32) {
+    pub(crate) fn note_filled(&self, xid: Xid, block: u32) {
         // Pages for which the note has no room become unknown, whatever the outcome of their
         // transactions.
         if let Some(pages) = self.filled.note(xid, block) {
@@ -195,13 +181,13 @@ impl FreeSpace {
     }
 
     /// Returns whether a page is unknown.
-    fn is_unknown(&self, block: u32) -> bool {
+    pub(crate) fn is_unknown(&self, block: u32) -> bool {
         self.map.read().get(block as usize).is_some_and(|it| it.load(Ordering::Relaxed) == UNKNOWN)
     }
 
     /// Begins another round of looking at unknown pages, if it may find more than the last one.
     /// Returns whether it did.
-    fn look_again(&self, oldest: Csn) -> bool {
+    pub(crate) fn look_again(&self, oldest: Csn) -> bool {
         let again = self.round.swap(oldest.0, Ordering::Relaxed) != oldest.0;
         if again {
             self.looked.store(0, Ordering::Relaxed);
@@ -210,7 +196,7 @@ impl FreeSpace {
     }
 
     /// Returns the next unknown page; a round returns each page once.
-    fn next_unknown(&self) -> Option<u32> {
+    pub(crate) fn next_unknown(&self) -> Option<u32> {
         let map = self.map.read();
         // Ends at the end of the map, where it stays.
         loop {
@@ -230,7 +216,7 @@ impl FreeSpace {
 
     /// Adds the looks that are owed after the heap has grown by `pages` pages; one page is used at
     /// once.
-    fn owe(&self, pages: u32) {
+    pub(crate) fn owe(&self, pages: u32) {
         let looks = pages.saturating_sub(1) * LOOKS;
         let add = |owed: u32| Some(owed.saturating_add(looks));
         // The update always succeeds.
@@ -238,7 +224,7 @@ impl FreeSpace {
     }
 
     /// Takes the looks that are owed for one page, and returns their number.
-    fn take_owed(&self) -> u32 {
+    pub(crate) fn take_owed(&self) -> u32 {
         let less = |owed: u32| (owed > 0).then(|| owed.saturating_sub(LOOKS));
         let before = self.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         before.map_or(0, |owed| owed.min(LOOKS))
@@ -257,382 +243,6 @@ impl FreeSpace {
                 self.set_target(slot, None);
             }
         }
-    }
-}
-
-impl<'e> Heap<'e> {
-    /// Returns whether an insertion of `len` bytes, header included, may go to this page.
-    pub(crate) fn takes_insert(&self, page: &Page, len: usize) -> bool {
-        self.takes(page, len, self.relation.reserve())
-    }
-
-    /// Returns whether a row of `len` bytes that leaves its page may go to this one. The row will
-    /// be updated again here, so some room must remain: otherwise the row would soon have to leave
-    /// this page too.
-    pub(crate) fn takes_moved(&self, page: &Page, len: usize) -> bool {
-        self.takes(page, len, self.relation.reserve_of_moved().max(ROOM_FOR_UPDATES))
-    }
-
-    /// Returns whether `len` bytes fit on a page beside a reserve; the first row of a page needs no
-    /// reserve.
-    fn takes(&self, page: &Page, len: usize, reserve: usize) -> bool {
-        if page.is_new() {
-            return true;
-        }
-        if page.kind() != PageKind::Heap {
-            return false;
-        }
-        let reserve = if page.item_count() == 0 { 0 } else { reserve };
-        has_room(page, len) && page.free_bytes() >= len + reserve
-    }
-
-    /// Returns a latched page with room for a tuple of `len` bytes. `xid` is in the range of the
-    /// page's ids. The caller must initialise a page that is still new.
-    pub(crate) fn page_for_insert(
-        &self,
-        session: usize,
-        len: usize,
-        xid: Xid,
-    ) -> Result<PageWrite<'e>> {
-        self.load_map()?;
-        self.open_visibility_map()?;
-        let space = &self.relation.shared.space;
-        let own = space.target(session);
-        if let Some(block) = own.or_else(|| space.any_target()) {
-            let pin = self.pin(block)?;
-            // Use the page of another session only if it is not latched. Otherwise this session
-            // gets its own.
-            let fine = own.is_some() || pin.try_write().is_some();
-            if fine {
-                let mut page = pin.into_write();
-                let takes = |page: &Page| self.takes_insert(page, len);
-                if takes(&page)
-                    || (own.is_some() && self.takes_after_rollbacks(&mut page, true, takes)?)
-                {
-                    self.bring_in_range(&mut page, xid)?;
-                    return Ok(page);
-                }
-                if own.is_some() {
-                    self.note_room(&page);
-                    space.set_target(session, None);
-                }
-            }
-        }
-        // Ends: each round takes a page out of the map, or a new one that is empty.
-        loop {
-            let block = self.new_target(session, len)?;
-            let mut page = self.pin_write(block)?;
-            // Free line pointers are used before new ones are added.
-            let fine = self.takes_insert(&page, len) && self.known_free(&page).is_empty();
-            if fine || self.takes_pruned(&mut page, len)? {
-                self.bring_in_range(&mut page, xid)?;
-                return Ok(page);
-            }
-            self.note_room(&page);
-            space.set_target(session, None);
-        }
-    }
-
-    /// Returns whether a page takes a row once a pass has removed what can go.
-    fn takes_pruned(&self, page: &mut PageWrite<'_>, len: usize) -> Result<bool> {
-        if !page.is_new() && page.kind() == PageKind::Heap {
-            self.prune_if_useful(page)?;
-        }
-        Ok(self.takes_insert(page, len))
-    }
-
-    /// Returns whether a full page `takes` a row once a pass has removed its rolled-back rows. Only
-    /// this check finds such rows: they leave no hint on their page, and readers may never pass
-    /// them. `left` means that the session leaves the page. Then the page is noted with each of its
-    /// inserters that is still running.
-    pub(crate) fn takes_after_rollbacks(
-        &self,
-        page: &mut PageWrite<'_>,
-        left: bool,
-        takes: impl Fn(&Page) -> bool,
-    ) -> Result<bool> {
-        // In a heap of pieces (TOAST chunks), all pieces of a value go together, found by the first
-        // of them (`alone.rs`).
-        if page.is_new() || page.kind() != PageKind::Heap || self.relation.pieces {
-            return Ok(false);
-        }
-        let base = page::base(page);
-        // Most pages have few inserters.
-        let (mut last, mut status, mut bytes) = (0, XidStatus::Committed(Csn(1)), 0);
-        for tuple in (1..=page.item_count()).filter_map(|offset| page::tuple(page, offset)) {
-            if tuple.has(flags::XMIN_ALL_VISIBLE) {
-                continue;
-            }
-            if last != tuple.xmin() {
-                last = tuple.xmin();
-                let xmin = page::xmin(base, tuple);
-                status = self.txns.status(xmin);
-                if left && status == XidStatus::InProgress {
-                    self.relation.shared.space.note_filled(xmin, page.id().block.0);
-                }
-            }
-            if status == XidStatus::Aborted {
-                bytes += TUPLE_HEADER_SIZE + tuple.data().len();
-            }
-        }
-        if bytes < ROLLED_BACK_MIN {
-            return Ok(false);
-        }
-        let free = self.known_free(page);
-        self.prune_and_settle(page, &self.txns.horizon(), &free)?;
-        Ok(takes(page))
-    }
-
-    /// Marks pages as unknown whose filling transactions were rolled back since.
-    fn expect_room_of_rollbacks(&self) {
-        let space = &self.relation.shared.space;
-        for pages in space.filled.take_rolled_back(|xid| self.txns.status(xid)) {
-            pages.for_each(|block| space.expect_room(block));
-        }
-    }
-
-    /// Returns the room of a page that insertions may use.
-    pub(crate) fn room_left(&self, page: &Page) -> usize {
-        if !page.is_new() && (page.kind() != PageKind::Heap || !has_room(page, 1)) {
-            return 0;
-        }
-        page.free_for_item().saturating_sub(self.relation.reserve())
-    }
-
-    /// Takes another page for this session, from the map or by growing the heap.
-    pub(crate) fn new_target(&self, session: usize, len: usize) -> Result<u32> {
-        self.load_map()?;
-        self.expect_room_of_rollbacks();
-        let space = &self.relation.shared.space;
-        if let Some(block) = self.look_for_room(len, space.take_owed())? {
-            space.set_target(session, Some(block));
-            return Ok(block);
-        }
-        if let Some(block) = self.take_known(len)? {
-            space.set_target(session, Some(block));
-            return Ok(block);
-        }
-        // While this session looks at pages, another session may make room.
-        let found = match self.look_for_room(len, LOOKS)? {
-            None => self.take_known(len)?,
-            found => found,
-        };
-        if let Some(block) = found {
-            space.set_target(session, Some(block));
-            return Ok(block);
-        }
-        let blocks = self.blocks()?;
-        if blocks >= BlockNumber::INVALID.0 - EXTEND_MAX {
-            return Err(Error::TooManyBlocks { file: self.relation.file.id.0, blocks });
-        }
-        // A small heap stays small; a large one seldom asks the system for pages.
-        let count = (blocks / 16).clamp(1, EXTEND_MAX);
-        let grown = self.storage.pool().extend(self.relation.file, Fork::Main, count)?;
-        space.owe(grown.count);
-        let first = grown.first.0;
-        for block in first + 1..first.saturating_add(grown.count) {
-            space.record(block, PAGE_SIZE);
-        }
-        space.set_target(session, Some(first));
-        Ok(first)
-    }
-
-    /// Takes a page with room for `len` bytes out of the map.
-    fn take_known(&self, len: usize) -> Result<Option<u32>> {
-        // The map may still contain blocks that were cut off.
-        let blocks = self.blocks()?;
-        Ok(self.relation.shared.space.take(len).filter(|block| *block < blocks))
-    }
-
-    /// Looks at unknown pages, `looks` at most, until one takes `len` bytes. Prunes the pages on
-    /// the way.
-    fn look_for_room(&self, len: usize, looks: u32) -> Result<Option<u32>> {
-        let space = &self.relation.shared.space;
-        for _ in 0..looks {
-            let unknown = space.next_unknown();
-            let another_round = || space.look_again(self.txns.horizon().oldest());
-            let Some(block) =
-                unknown.or_else(|| another_round().then(|| space.next_unknown()).flatten())
-            else {
-                return Ok(None);
-            };
-            if block >= self.blocks()? {
-                return Ok(None);
-            }
-            let pin = self.pin(block)?;
-            // The session that has latched the page knows its room.
-            let Some(mut page) = pin.try_write() else { continue };
-            let takes = |page: &Page| self.takes_insert(page, len);
-            if takes(&page)
-                || self.takes_pruned(&mut page, len)?
-                || self.takes_after_rollbacks(&mut page, true, takes)?
-            {
-                return Ok(Some(block));
-            }
-            self.note_room(&page);
-        }
-        Ok(None)
-    }
-
-    /// Notes that a row of this page was deleted, or moved to another page.
-    pub(crate) fn expect_room(&self, block: u32) -> Result<()> {
-        self.load_map()?;
-        self.relation.shared.space.expect_room(block);
-        Ok(())
-    }
-
-    /// Returns a page other than `not` for a cross-page update; the caller itself looks at the
-    /// page's room.
-    pub(crate) fn target_for_move(
-        &self,
-        session: usize,
-        len: usize,
-        not: u32,
-        tried: Option<u32>,
-    ) -> Result<u32> {
-        let space = &self.relation.shared.space;
-        match space.target(session) {
-            Some(block) if block != not && tried.is_none() => Ok(block),
-            _ => loop {
-                // Ends: the map gives each page once until its room is noted again.
-                let block = self.new_target(session, len + ROOM_FOR_UPDATES)?;
-                if block != not {
-                    return Ok(block);
-                }
-            },
-        }
-    }
-
-    /// Reads the map from its fork, once, before anything is recorded in it.
-    pub(crate) fn load_map(&self) -> Result<()> {
-        let space = &self.relation.shared.space;
-        if space.loaded.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let (pool, file) = (self.storage.pool(), self.relation.file.id);
-        let killed = self.storage.was_killed();
-        let much = units(NEARLY_FULL);
-        let mut units = vec![UNKNOWN; self.blocks()? as usize];
-        for number in 0..pool.blocks(file, Fork::FreeSpace)? {
-            let id = PageId { file, fork: Fork::FreeSpace, block: BlockNumber(number) };
-            // A damaged page of the map is ignored, because nothing depends on it.
-            let Ok(pin) = pool.pin(id) else { continue };
-            let page = pin.read();
-            if page.kind() != PageKind::FreeSpace {
-                continue;
-            }
-            let first = number as usize * PAGES_PER_MAP_PAGE;
-            for (known, &saved) in units.iter_mut().skip(first).zip(page.raw()) {
-                // A page that was nearly full may have lost rows since.
-                if !killed || saved > much {
-                    *known = saved;
-                }
-            }
-        }
-        // The last page is tried first: a load may have stopped there, or its room may not have
-        // been used yet.
-        if let (Some(last), true) = (units.last_mut(), killed) {
-            *last = u8::MAX;
-        }
-        let mut map = space.map.write();
-        if !space.loaded.load(Ordering::Relaxed) {
-            let largest = units.iter().copied().max().unwrap_or(0);
-            space.largest.fetch_max(largest, Ordering::Relaxed);
-            *map = units.into_iter().map(AtomicU8::new).collect();
-            // Release: a thread that sees `loaded` sees the entries (they are hints all the same).
-            space.loaded.store(true, Ordering::Release);
-        }
-        Ok(())
-    }
-
-    /// Writes the map to its fork, if the fork may be out of date. Vacuum calls this at its end,
-    /// and the database when it closes.
-    ///
-    /// # Errors
-    /// Storage's.
-    pub fn save_free_space(&self) -> Result<()> {
-        let (pool, file) = (self.storage.pool(), self.relation.file);
-        let space = &self.relation.shared.space;
-        // Pages that a crash made doubtful are unknown from now on, even if the heap was not used.
-        if self.storage.was_killed() {
-            self.load_map()?;
-        }
-        if !space.loaded.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let mut bytes: Vec<u8> = {
-            let map = space.map.read();
-            map.iter().map(|entry| entry.load(Ordering::Relaxed)).collect()
-        };
-        // For pages into which sessions insert, the real room is saved.
-        for block in (0..TARGETS).filter_map(|slot| space.target(slot)) {
-            if block >= self.blocks()? {
-                continue;
-            }
-            let room = units(self.room_left(&self.pin(block)?.read()));
-            let at = block as usize;
-            bytes.resize(bytes.len().max(at + 1), 0);
-            bytes[at] = bytes[at].max(room);
-        }
-        for (number, chunk) in (0u32..).zip(bytes.chunks(PAGES_PER_MAP_PAGE)) {
-            if pool.blocks(file.id, Fork::FreeSpace)? <= number {
-                pool.extend(file, Fork::FreeSpace, 1)?;
-            }
-            let id = PageId { file: file.id, fork: Fork::FreeSpace, block: BlockNumber(number) };
-            let mut page = pool.pin(id)?.into_write();
-            // Entries behind the end must be 0. In a heap that was cut, they would describe pages
-            // that come later.
-            let ends = |raw: &[u8]| raw[chunk.len()..].iter().all(|&unit| unit == 0);
-            let same = page.raw().starts_with(chunk) && ends(page.raw());
-            if page.kind() == PageKind::FreeSpace && same {
-                continue;
-            }
-            let _critical = self.storage.begin_change()?;
-            page.init(PageKind::FreeSpace, 0);
-            page.raw_mut()[..chunk.len()].copy_from_slice(chunk);
-            if file.logged {
-                self.storage.log_images(Xid::INVALID, &mut [LoggedPage::image(&mut page)])?;
-            } else {
-                page.mark_dirty();
-            }
-        }
-        Ok(())
-    }
-
-    /// Records the room of a page for insertions. The map is loaded.
-    pub(crate) fn note_room(&self, page: &PageWrite<'_>) {
-        let space = &self.relation.shared.space;
-        let (block, room) = (page.id().block.0, self.room_left(page));
-        // The page has little room now, but will lose some row. It stays unknown until the next
-        // round of looking.
-        let later = room <= NEARLY_FULL && !page.is_new() && page::prune_xid(page) != 0;
-        if !(later && space.is_unknown(block)) {
-            space.record(block, room);
-        }
-    }
-
-    /// Records the room of a page that lost rows, unless the map cannot be read or a session
-    /// inserts into the page.
-    pub(crate) fn offer(&self, block: u32, room: usize) {
-        let space = &self.relation.shared.space;
-        let held = (0..TARGETS).any(|slot| space.target(slot) == Some(block));
-        if !held && self.load_map().is_ok() {
-            space.record(block, room);
-        }
-    }
-
-    /// Returns the number of passes that readers made since the heap was opened.
-    pub fn reader_passes(&self) -> u32 {
-        self.relation.shared.space.reader_passes.load(Ordering::Relaxed)
-    }
-
-    /// Ensures that `xid` can be written on this page; moves the page's xid base if necessary.
-    #[inline]
-    pub(crate) fn bring_in_range(&self, page: &mut PageWrite<'_>, xid: Xid) -> Result<()> {
-        if page.is_new() || crate::format::header::relative(page::base(page), xid).is_some() {
-            return Ok(());
-        }
-        self.rebase(page, xid)
     }
 }
 

@@ -10,6 +10,15 @@ use crate::pruning::prune::PruneOptions;
 use crate::relation::Heap;
 
 impl Heap<'_> {
+    /// Ensures that `xid` can be written on this page; moves the page's xid base if necessary.
+    #[inline]
+    pub(crate) fn bring_in_range(&self, page: &mut PageWrite<'_>, xid: Xid) -> Result<()> {
+        if page.is_new() || relative(page::base(page), xid).is_some() {
+            return Ok(());
+        }
+        self.rebase(page, xid)
+    }
+
     /// Moves the xid base of a latched page so that `xid` can be written on it. Freezes versions
     /// that every snapshot sees, then computes the base from the oldest id that is left.
     #[cold]

@@ -14,4 +14,5 @@ pub(crate) mod modify;
 pub(crate) mod outcome;
 pub(crate) mod read;
 pub(crate) mod share_key;
+pub(crate) mod target;
 pub(crate) mod unique;
