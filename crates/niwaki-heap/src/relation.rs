@@ -11,7 +11,7 @@ use niwaki_storage::{
     BlockNumber, BlocksAhead, Fork, OffsetNumber, PageId, PageWrite, Pin, ReadAhead, ReadStream,
     RelFile, RelFileId, Storage, Tid,
 };
-use niwaki_txn::TransactionManager;
+use niwaki_txn::{RowKey, TransactionManager};
 
 use crate::error::Result;
 use crate::memory::arrivals::{Arrivals, Arrived};
@@ -305,5 +305,17 @@ impl<'e> Heap<'e> {
     #[inline]
     pub fn arrived(&self, root: Tid) -> Arrived {
         self.relation.shared.arrivals.arrived(root)
+    }
+
+    /// Returns the key of a row for locks in memory. A locked root is not freed (rule 9b.15), so
+    /// its TID identifies the row.
+    pub(crate) fn row_key(&self, root: Tid) -> RowKey {
+        RowKey { file: self.relation.file.id, root, incarnation: 0 }
+    }
+
+    /// Returns whether a transaction holds the row at `root` in memory: then its line pointer stays
+    /// (rule 9b.15).
+    pub(crate) fn is_locked_in_memory(&self, root: Tid) -> bool {
+        self.txns.locks().row_is_locked(self.row_key(root))
     }
 }

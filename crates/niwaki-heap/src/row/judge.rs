@@ -3,7 +3,7 @@
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::Page;
 use niwaki_storage::{Tid, Xid};
-use niwaki_txn::{RowKey, RowLockMode, Transaction, View, XidStatus};
+use niwaki_txn::{RowLockMode, Transaction, View, XidStatus};
 
 use crate::error::Result;
 use crate::format::header::{NO_LINK, Tuple, flags};
@@ -40,12 +40,6 @@ pub(crate) fn is_replaced(tuple: Tuple<'_>) -> bool {
 }
 
 impl Heap<'_> {
-    /// Returns the key of a row for locks in memory. A locked root is not freed (rule 9b.15), so
-    /// its TID identifies the row.
-    pub(crate) fn row_key(&self, root: Tid) -> RowKey {
-        RowKey { file: self.relation.file.id, root, incarnation: 0 }
-    }
-
     /// Moves a row lock of an outer level to memory, where a rollback to the savepoint leaves it.
     /// Called before an inner level of `transaction` ends the version that the outer level has
     /// locked.
@@ -75,12 +69,6 @@ impl Heap<'_> {
             return Ok(());
         }
         Ok(self.txns.locks().carry_row_locks(self.row_key(from), self.row_key(to))?)
-    }
-
-    /// Returns whether a transaction holds the row at `root` in memory: then its line pointer stays
-    /// (rule 9b.15).
-    pub(crate) fn is_locked_in_memory(&self, root: Tid) -> bool {
-        self.txns.locks().row_is_locked(self.row_key(root))
     }
 
     /// Judges a version of the row at `root` that some snapshot sees, or that was the newest when
