@@ -1,8 +1,8 @@
 //! Versions that only open snapshots keep in a heap: a pass would remove them otherwise.
 //!
-//! There are two ways to ask. A visit of every page counts exactly ([`crate::Heap::add_snapshot_holds`]).
-//! And each pass notes the versions that it had to leave on its page ([`HeldVersions`]); their sum
-//! is available at any time without reading pages.
+//! There are two ways to ask. A visit of every page counts exactly
+//! ([`crate::Heap::add_snapshot_holds`]). And each pass notes the versions that it had to leave on
+//! its page ([`HeldVersions`]); their sum is available at any time without reading pages.
 //!
 //! ```text
 //! page 17  kept by snapshots 10 to 10: 2 versions, 180 bytes   still true as long as 10 is open,

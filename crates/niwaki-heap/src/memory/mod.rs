@@ -1,7 +1,9 @@
 //! What an open heap keeps in memory between operations: hints, queues and counts.
 //!
-//! Everything here is bounded, and may be lost at any time. The order: counters and flags, the two
-//! maps, then what passes leave for later: the ledger of roots, the queues, the notes.
+//! Everything here is bounded, and gone after a restart. The order: counters and flags
+//! (`counters`, `changed`, `arrivals`, `unmixes`), the two maps (`bits`, `filled`, `freespace`),
+//! then what passes leave for later (`record_id`, `observer`, `records`, `removed`, `unindexed`,
+//! `held`).
 
 pub(crate) mod arrivals;
 pub(crate) mod bits;

@@ -103,8 +103,8 @@ pub trait KeyObserver: fmt::Debug + Send + Sync {
     fn keys_left(&self, gone: RowRef<'_>, stay: &[RowRef<'_>], left: &mut KeysLeft) -> bool;
 
     /// Remembers these entries of a root (stale-entry candidates) for a later clean-up, which
-    /// [`crate::Heap::seen_to`] reports. A forgotten entry stays counted. As long as no version has come
-    /// to the root since `arrived`, no version in its chain has these keys.
+    /// [`crate::Heap::seen_to`] reports. A forgotten entry stays counted. As long as no version has
+    /// come to the root since `arrived`, no version in its chain has these keys.
     fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>, arrived: Arrived);
 
     /// Returns whether optional passes shall add no more entries: too many wait for clean-up

@@ -27,11 +27,11 @@
 //! counts these entries instead of the version.
 //!
 //! A removed version that its record did not count would break the invariant. So all passes go
-//! through [`crate::Heap::prune`], which updates the record. Everything that interferes with freeing
-//! (vacuum, index builds, dropped indexes) pauses the clearing of `mixed` too. A change of indexes
-//! ends all records ([`crate::FreeingPaused`]), unless the change is rolled back. While such a
-//! change lasts, versions are removed and counted, and their entries are not cleaned up. After the
-//! rollback, cleaners that know the former indexes clean them up.
+//! through [`crate::Heap::prune`], which updates the record. Everything that interferes with
+//! freeing (vacuum, index builds, dropped indexes) pauses the clearing of `mixed` too. A change of
+//! indexes ends all records ([`crate::FreeingPaused`]), unless the change is rolled back. While
+//! such a change lasts, versions are removed and counted, and their entries are not cleaned up.
+//! After the rollback, cleaners that know the former indexes clean them up.
 //!
 //! Records are in memory and bounded. A root without a record waits for vacuum, which visits all
 //! entries.

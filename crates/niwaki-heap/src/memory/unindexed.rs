@@ -19,13 +19,13 @@
 //! - As long as an index has its entry, it has not reported the root, so the root was not freed. So
 //!   the known reports belong to the root as it is now. A report about a freed root is forgotten
 //!   under the page's latch.
-//! - A [`crate::FreeingPaused`] protects tasks that remember roots for long. These are vacuum, between
-//!   collecting and freeing, and an index build, from its reading of the heap until all writers
-//!   know the index. A transaction that drops an index holds one too, because a rollback brings the
-//!   index back. A change of indexes forgets all reports.
-//! - A change that is rolled back leaves the reports from before valid ([`crate::FreeingPaused::undone`]).
-//!   While the change lasted, nothing was reported, and no removed version was cleaned up, on the
-//!   basis of the indexes of that time.
+//! - A [`crate::FreeingPaused`] protects tasks that remember roots for long. These are vacuum,
+//!   between collecting and freeing, and an index build, from its reading of the heap until all
+//!   writers know the index. A transaction that drops an index holds one too, because a rollback
+//!   brings the index back. A change of indexes forgets all reports.
+//! - A change that is rolled back leaves the reports from before valid
+//!   ([`crate::FreeingPaused::undone`]). While the change lasted, nothing was reported, and no
+//!   removed version was cleaned up, on the basis of the indexes of that time.
 //! - Reports for another set of indexes than the table has now are forgotten. Only writers report;
 //!   they hold the table's lock, and so know its indexes.
 //!

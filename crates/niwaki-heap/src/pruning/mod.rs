@@ -1,7 +1,8 @@
 //! Removal of versions that no snapshot sees, and the clean-up that follows.
 //!
-//! The order: the flag of roots with several keys, one pass over one page, then those who ask for
-//! passes: writers that must move a page's xid base, readers, vacuum, and the cut of the tail.
+//! The order: roots with several keys (`mixed`), clean-up of entries (`freeing`, `settled`,
+//! `report`), one pass over one page (`prune`), then those who ask for passes: writers that must
+//! move a page's xid base (`rebase`), readers (`access`) and vacuum (`tid_store`, `vacuum`, `tail`).
 
 pub(crate) mod access;
 pub(crate) mod freeing;

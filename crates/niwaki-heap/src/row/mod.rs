@@ -1,7 +1,8 @@
 //! Reading and changing rows.
 //!
-//! The order: arguments and results, reading, the verdict on a version, changes, and what indexes
-//! ask about the rows of an entry.
+//! The order: arguments and results (`outcome`), reading (`read`, `follow`), verdicts on versions
+//! (`judge`), changes (`target`, `insert`, `share_key`, `modify`, `live`), pieces of large values
+//! (`alone`), and what indexes ask (`unique`, `dead`, `build`).
 
 pub(crate) mod alone;
 pub(crate) mod build;
