@@ -1,4 +1,4 @@
-"""Issue 02: indexes that never split for versions (threads 000 and 003)."""
+"""Issue 02: indexes that never split for versions (threads `bottom-up-deletion` and `tid-key`)."""
 
 import json
 import math
@@ -12,10 +12,10 @@ import tempfile
 from servers import Niwaki, Postgres18
 from steps import BINARY, SETTINGS, build_beside_postgres as build, cargo_test, command, index_stats, median_ratio, pages, pgbench
 
-# What thread 000 switches off to see its own worth.
+# What thread `bottom-up-deletion` switches off to see its own worth.
 PLAIN = "bottom_up_deletion = off, simple_deletion_extras = off"
 
-# Thread 000, 16 October 2020: hot, uneven updates; a covering unique index and two redundant ones.
+# Thread `bottom-up-deletion`, 16 October 2020: hot, uneven updates; a covering unique index and two redundant ones.
 GAUSSIAN = """\\set aid1 random_gaussian(1, 100000 * {scale}, {a})
 \\set aid2 random_gaussian(1, 100000 * {scale}, {b})
 \\set aid3 random_gaussian(1, 100000 * {scale}, {c})
@@ -63,7 +63,7 @@ def accounts(server, scale, definitions, switches=None, fillfactor=100):
 
 
 def first(long):
-    """Thread 000's first benchmark, 10 updates a row: index sizes identical to the page; off, they grow by over 10%."""
+    """Thread `bottom-up-deletion`'s first benchmark, 10 updates a row: index sizes identical to the page; off, they grow by over 10%."""
     scale = 10 if long else 1
     details, missed = {}, []
     for case, switches in (("on", None), ("off", PLAIN)):
@@ -405,7 +405,7 @@ def lookup_speed(_long):
 
 
 def bulk_update(long):
-    """The single bulk update of thread 000's end: instructions at most 2% more with bottom-up deletion than without."""
+    """The single bulk update of thread `bottom-up-deletion`'s end: instructions at most 2% more with bottom-up deletion than without."""
     rows = 1_000_000 if long else 100_000
     counts = {}
     for case in ("on", "off"):

@@ -1,4 +1,4 @@
-"""Issue 03: updates that touch only the indexes whose key changed (thread 002), and garbage collected by interval."""
+"""Issue 03: updates that touch only the indexes whose key changed (thread `warm`), and garbage collected by interval."""
 
 import statistics
 import subprocess
@@ -8,7 +8,7 @@ from servers import Niwaki, Postgres, Postgres18
 from steps import BINARY, SETTINGS, build_beside_postgres as build, cargo_test, command, index_stats, instructions, median_ratio, pages, pgbench
 
 CLIENTS = 16
-# Thread 002, 31 August 2016: wide accounts, six indexes, of which each transaction changes one key.
+# Thread `warm`, 31 August 2016: wide accounts, six indexes, of which each transaction changes one key.
 CHANGED = "pgb_a_abalance"
 UNCHANGED = ["pgb_a_aid", "pgb_a_filler1", "pgb_a_filler2", "pgb_a_filler3", "pgb_a_filler4"]
 
@@ -18,7 +18,7 @@ def update(rows):
 
 
 def transaction(rows):
-    """Thread 002's transaction, as it stands there."""
+    """Thread `warm`'s transaction, as it stands there."""
     setting, statement = update(rows).rsplit("UPDATE", 1)
     return f"{setting}BEGIN;\nUPDATE{statement}SELECT abalance FROM pgbench_accounts WHERE aid = :aid;\nEND;\n"
 
@@ -101,7 +101,7 @@ def warm(long):
 
 
 def warm_speed(long):
-    """Thread 002's transaction: CPU at most 0.70x and TPS at least 1.25x of same_keys, 0.9x of the run without the index; WAL at most 300 B and 0.4x. The update alone beside it (reported)."""
+    """Thread `warm`'s transaction: CPU at most 0.70x and TPS at least 1.25x of same_keys, 0.9x of the run without the index; WAL at most 300 B and 0.4x. The update alone beside it (reported)."""
     # Many short pairs: what slows a machine down for seconds hits both of a pair, or few of them.
     rows, pairs, seconds = (300_000, 45, 4) if long else (100_000, 45, 2)
     cases = {"any_key": ("heap_only_updates = any_key", True), "same_keys": ("heap_only_updates = same_keys", True), "bound": ("heap_only_updates = same_keys", False)}

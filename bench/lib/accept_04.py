@@ -1,4 +1,4 @@
-"""Issue 04: the visibility map and maintenance nobody has to tune (threads 001 and 004). Steps come with the parts of its plan."""
+"""Issue 04: the visibility map and maintenance nobody has to tune (threads `vacuum-streams` and `no-page-flag`). Steps come with the parts of its plan."""
 
 import os
 import re
@@ -116,7 +116,7 @@ def map_cost(long):
     """Deletions from pages that all see, rolled back: at most 2 % more instructions than without a map; with the map's page pinned at each look, what that writes a page."""
     rows, transactions = (300_000, 600) if long else (100_000, 300)
     clients = 8
-    # Thread 004, 21 January 2013: each key in both halves of the heap. And connections with a page each, by ctid.
+    # Thread `no-page-flag`, 21 January 2013: each key in both halves of the heap. And connections with a page each, by ctid.
     scripts = {
         "alternating": (f"\\set i random(1, {rows - 100})\nBEGIN;\nDELETE FROM t WHERE i BETWEEN :i AND :i + 99;\nROLLBACK;\n", 1, 20, transactions),
         "own page": ("BEGIN;\nDELETE FROM t WHERE ctid = ANY (ARRAY[" + ", ".join(f"'(:page,{n})'" for n in range(1, 201)) + "]::tid[]);\nROLLBACK;\n", clients, 0, transactions),

@@ -1,4 +1,4 @@
-"""Thread 004's scans: one table from many connections, and five hundred small ones from as many."""
+"""Thread `no-page-flag`'s scans: one table from many connections, and five hundred small ones from as many."""
 
 import re
 import resource

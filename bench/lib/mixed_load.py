@@ -1,4 +1,4 @@
-"""Thread 000's mixed load: rows whose time of change is indexed, a queue, a report over what changed lately, and a snapshot that is always open."""
+"""Thread `bottom-up-deletion`'s mixed load: rows whose time of change is indexed, a queue, a report over what changed lately, and a snapshot that is always open."""
 
 import statistics
 import subprocess
@@ -163,7 +163,7 @@ def one(server, rows, seconds, parts):
 
 
 def mixed(long):
-    """Thread 000's mixed load at 40 % of the maximum with default settings and a snapshot always open: p99, sizes, stalls, the report's time. PostgreSQL beside it for at most ten minutes."""
+    """Thread `bottom-up-deletion`'s mixed load at 40 % of the maximum with default settings and a snapshot always open: p99, sizes, stalls, the report's time. PostgreSQL beside it for at most ten minutes."""
     # So many that each is updated about three times in the life of a snapshot: then sizes are what they will be.
     rows, seconds, parts = (200_000, 1800, 6) if long else (20_000, 150, 6)
     details, missed, shown = {}, [], []

@@ -1,4 +1,4 @@
-"""VACUUM in the table states of thread 001, by where its pages are: in shared buffers, in the system's memory, on the device."""
+"""VACUUM in the table states of thread `vacuum-streams`, by where its pages are: in shared buffers, in the system's memory, on the device."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ from servers import Niwaki, Postgres, Postgres18, descendants
 from steps import SETTINGS, touch_memory
 
 DROP_CACHES = pathlib.Path("/proc/sys/vm/drop_caches")
-# Thread 001, 29 February 2024: each page has versions to remove; few pages have, mostly alone.
+# Thread `vacuum-streams`, 29 February 2024: each page has versions to remove; few pages have, mostly alone.
 FILLS = {
     "sequential": [(200_000, "i % 3")],
     "few": [(20_000, "i"), (200, "1"), (20_000, "i"), (200, "1"), (200_000, "i"), (200, "1"), (20_000, "i"), (2_000, "1"),
@@ -135,7 +135,7 @@ def beside(ours, theirs, place, turns):
 
 
 def vacuum_io(long):
-    """VACUUM in thread 001's states: 0.5x of PostgreSQL 18's time with its ring, 0.8x without; no setting slower than one-block reads."""
+    """VACUUM in thread `vacuum-streams`'s states: 0.5x of PostgreSQL 18's time with its ring, 0.8x without; no setting slower than one-block reads."""
     turns, factors = (9, (1, 10)) if long else (3, (1, 10))
     places = PLACES if can_drop_caches() else PLACES[:2]
     details, missed, shown = {"cold": "drop_caches after a sync, as root" if can_drop_caches() else "not measured: drop_caches is not permitted"}, [], []

@@ -307,14 +307,14 @@ impl<'e> Heap<'e> {
         self.relation.shared.arrivals.arrived(root)
     }
 
-    /// Returns the key of a row for locks in memory. A locked root is not freed (rule 9b.15), so
-    /// its TID identifies the row.
+    /// Returns the key of a row for locks in memory. A locked root is not freed
+    /// (rule `root-identity`), so its TID identifies the row.
     pub(crate) fn row_key(&self, root: Tid) -> RowKey {
         RowKey { file: self.relation.file.id, root, incarnation: 0 }
     }
 
     /// Returns whether a transaction holds the row at `root` in memory: then its line pointer stays
-    /// (rule 9b.15).
+    /// (rule `root-identity`).
     pub(crate) fn is_locked_in_memory(&self, root: Tid) -> bool {
         self.txns.locks().row_is_locked(self.row_key(root))
     }

@@ -257,8 +257,8 @@ fn a_unique_check_waits_for_whoever_is_in_progress() {
     assert_eq!(other_key.unwrap(), UniqueProbe::Free);
 }
 
-/// Rule 9b.7: otherwise another row, put at the place of the aborted version, would pass for the
-/// successor.
+/// Rule `hop-check`: otherwise another row, put at the place of the aborted version, would pass for
+/// the successor.
 #[test]
 fn pruning_an_aborted_version_resets_its_predecessor() {
     let fixture = Fixture::new();

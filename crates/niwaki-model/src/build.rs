@@ -1,4 +1,5 @@
-//! CREATE INDEX CONCURRENTLY (rule 9b.12): defined, then built and ready, then validated and valid.
+//! CREATE INDEX CONCURRENTLY (rule `index-build`): defined, then built and ready, then validated
+//! and valid.
 //!
 //! ```text
 //! DEFINED ─ wait ─► read the heap, load ─► READY ─ wait ─► read the heap, add the rest ─► VALID

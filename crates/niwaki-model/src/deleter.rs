@@ -51,8 +51,9 @@ async fn delete_at_once(actor: &Actor, index: usize, leaf: usize, view: &View) {
     actor.world().unlatch(index, leaf);
 }
 
-/// Judges on copies, and deletes only entries of an unchanged leaf and page (rule 9b.16). Used
-/// where keys are expressions, which are not computed under latches.
+/// Judges on copies, and deletes only entries of an unchanged leaf and page
+/// (rule `bytes-under-latch`). Used where keys are expressions, which are not computed under
+/// latches.
 async fn delete_by_copies(actor: &Actor, index: usize, leaf: usize, view: &View) {
     latch(actor, index, leaf).await;
     let (entries, leaf_version) = {

@@ -3,7 +3,7 @@
 //! One step is one log record: the pages it changed. Hints (LP_DEAD) are in no record; they reach
 //! the disk when their page is written for any reason. After a crash each page is as it was written
 //! last, and every flushed record after that is applied to it. So a hint that was on disk stays,
-//! unless a record takes it back (rule 9b.13).
+//! unless a record takes it back (rule `dead-marks`).
 
 use std::collections::BTreeMap;
 
@@ -106,7 +106,8 @@ impl Log {
 }
 
 /// Writes pages at random moments; a page is written after the log that describes it (W1). A leaf
-/// may also leave the pool and come back, with a version that no leaf had before (rule 9b.13).
+/// may also leave the pool and come back, with a version that no leaf had before
+/// (rule `leaf-version`).
 pub(crate) async fn writer(actor: Actor, rounds: usize) {
     for _ in 0..rounds {
         // The writer waits, so that it takes one turn per step of another actor, whatever its
@@ -290,14 +291,14 @@ impl World {
         self.shares.fill(crate::reader::Share::default());
         for page in &mut self.pages {
             for pointer in &mut page.pointers {
-                // On disk, `cleaning` means yes (rule 9b.9).
+                // On disk, `cleaning` means yes (rule `mixed-flag`).
                 if pointer.mixed == Mixed::Cleaning {
                     pointer.mixed = Mixed::Yes;
                 }
             }
         }
         self.settling = crate::settle::Settling::default();
-        // All records are incomplete now (rule 9b.8).
+        // All records are incomplete now (rule `complete-record`).
         self.records.clear();
         for tid in crate::heap::Tid::all().filter(|tid| self.is_root(*tid)).collect::<Vec<_>>() {
             self.records.insert(tid, Record { keys: Vec::new(), incomplete: true });

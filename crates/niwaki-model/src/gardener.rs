@@ -1,5 +1,5 @@
-//! The gardener: a cleaner that takes up the roots that pruning noted, one by one (design section
-//! 8).
+//! The gardener: a cleaner that takes up the roots that pruning noted, one by one
+//! (docs/design.md, "Gardener").
 //!
 //! ```text
 //! look at the root   every (index, key) of its record:                      look at it again
@@ -49,7 +49,7 @@ struct Job {
     recorded: usize,
 }
 
-/// Cleans in rounds; one round in eight loses the record it took up (rule 9b.8).
+/// Cleans in rounds; one round in eight loses the record it took up (rule `complete-record`).
 pub(crate) async fn gardener(actor: Actor, rounds: usize) {
     for _ in 0..rounds {
         if actor.world().records.values().all(|record| record.keys.is_empty()) {
@@ -94,7 +94,8 @@ async fn visit(actor: &Actor, job: &Job, index: usize, key: Key) -> bool {
     }
     if there {
         actor.step().await;
-        // Judged under the leaf's latch, which is kept until the entry is deleted (rule 9b.10).
+        // Judged under the leaf's latch, which is kept until the entry is deleted
+        // (rule `one-hold`).
         let deletable = actor.world().deletable(index, key, job.root, &view);
         actor.step().await;
         let mut world = actor.world();
@@ -118,7 +119,8 @@ async fn visit(actor: &Actor, job: &Job, index: usize, key: Key) -> bool {
 }
 
 impl World {
-    /// Takes a root to clean, and writes `cleaning` before any index is visited (rule 9b.9).
+    /// Takes a root to clean, and writes `cleaning` before any index is visited
+    /// (rule `mixed-flag`).
     fn take_job(&mut self) -> Option<Job> {
         let noted: Vec<Tid> = self
             .records

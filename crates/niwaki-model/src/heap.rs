@@ -79,7 +79,7 @@ pub(crate) struct Version {
     pub(crate) link: Option<Tid>,
     /// The version is not the root of its chain.
     pub(crate) heap_only: bool,
-    /// The offset of the version's root; its own offset when it is the root (rule 9b.15).
+    /// The offset of the version's root; its own offset when it is the root (rule `root-identity`).
     pub(crate) root: u8,
 }
 
@@ -91,7 +91,7 @@ pub(crate) enum State {
     Redirect(u8),
     /// Nothing is left, except perhaps index entries.
     Dead,
-    /// The rest of a moved-in root, for followers of chains (rule 9b.6).
+    /// The rest of a moved-in root, for followers of chains (rule `stub`).
     Stub {
         xmin: Xid,
         xmax: Option<Xid>,
@@ -99,7 +99,8 @@ pub(crate) enum State {
     },
 }
 
-/// Decides whether entries of a root may have other keys than the visible version (rule 9b.9).
+/// Decides whether entries of a root may have other keys than the visible version
+/// (rule `mixed-flag`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mixed {
     No,
@@ -209,8 +210,8 @@ impl World {
         }
     }
 
-    /// Returns the versions of a chain on its page, from the line pointer `root` on (rule 9b.7).
-    /// Also returns the link by which the row leaves the page.
+    /// Returns the versions of a chain on its page, from the line pointer `root` on
+    /// (rule `hop-check`). Also returns the link by which the row leaves the page.
     pub(crate) fn chain_and_hop(&self, root: Tid) -> (Chain, Option<Hop>) {
         let mut chain = Chain { offsets: [0; OFFSETS as usize], len: 0 };
         let (mut at, mut expected) = match self.pointer(root).state {
@@ -227,7 +228,8 @@ impl World {
             }
             chain.offsets[chain.len] = at.offset;
             chain.len += 1;
-            // A link is followed only if the transaction that set it did not abort (rule 9b.7).
+            // A link is followed only if the transaction that set it did not abort
+            // (rule `hop-check`).
             let Some(link) = version.link.filter(|_| !self.not_ended(version)) else { break };
             if link.page != root.page {
                 return (chain, Some((link, version.xmax)));
@@ -256,8 +258,8 @@ impl World {
         version.xmax.is_none_or(|xmax| self.transactions.aborted(xmax))
     }
 
-    /// Returns the version that is the whole chain, committed and undeleted (rules 9b.8 and 9b.9).
-    /// A cleaner needs such a version to clear `mixed`.
+    /// Returns the version that is the whole chain, committed and undeleted
+    /// (rules `complete-record` and `mixed-flag`). A cleaner needs such a version to clear `mixed`.
     pub(crate) fn only_version(&self, root: Tid) -> Option<Version> {
         let chain = self.chain(root);
         let &[offset] = &*chain else { return None };

@@ -89,7 +89,8 @@ pub(crate) type Place = (Key, Tid);
 pub(crate) struct Leaf {
     /// Entries in order.
     pub(crate) entries: Vec<Entry>,
-    /// Changes with every change of the leaf, and also when a duplicate is suppressed (rule 9b.13).
+    /// Changes with every change of the leaf, and also when a duplicate is suppressed
+    /// (rule `leaf-version`).
     pub(crate) version: u64,
     /// The actor that holds the leaf exclusively. Shared latches last for one step and are not
     /// recorded.
@@ -182,7 +183,8 @@ impl World {
         entries.insert(at, entry);
     }
 
-    /// Suppresses a duplicate: the entry is there already (section 5, rule 9b.13).
+    /// Suppresses a duplicate: the entry is there already (rules `no-duplicates` and
+    /// `leaf-version`).
     fn suppress(&mut self, index: usize, leaf: usize, n: usize) {
         self.events.suppressed += 1;
         let entry = self.leaf(index, leaf).entries[n];
@@ -230,8 +232,8 @@ impl World {
         self.leaf_mut(index, leaf).entries.retain(|entry| entry.place() != place);
     }
 
-    /// Gives an entry the payload of the version that it leads to (rule 9b.14). The caller holds
-    /// the leaf.
+    /// Gives an entry the payload of the version that it leads to (rule `payload-rewritten`). The
+    /// caller holds the leaf.
     pub(crate) fn rewrite_payload(
         &mut self,
         index: usize,

@@ -1,9 +1,9 @@
 //! Row locks. FOR UPDATE is recorded in the version. FOR KEY SHARE, which keeps others from
 //! deleting a row or changing its key, is kept in memory.
 //!
-//! A lock in memory is keyed by the row's root and the incarnation of that line pointer (rule
-//! 9b.15). An update that gives the row a new root carries the locks to it. A lock in the version
-//! moves to memory before a savepoint's level overwrites it.
+//! A lock in memory is keyed by the row's root and the incarnation of that line pointer
+//! (rule `root-identity`). An update that gives the row a new root carries the locks to it. A lock
+//! in the version moves to memory before a savepoint's level overwrites it.
 
 use std::collections::BTreeMap;
 

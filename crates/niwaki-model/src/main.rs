@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.iter().any(|argument| argument == "--list") {
         for rule in Rule::ALL {
-            println!("{:<26}{:<11}{}", rule.name(), rule.source(), rule.text());
+            println!("{:<26}{:<21}{}", rule.name(), rule.source(), rule.text());
         }
         return ExitCode::SUCCESS;
     }

@@ -33,7 +33,7 @@ impl World {
             let snapshots: Vec<_> = view.snapshots.iter().map(|(csn, _)| csn).collect();
             format!("prunes page {page} (published {at}, snapshots {snapshots:?})")
         });
-        // One verdict per version and pass (rule 9b.3).
+        // One verdict per version and pass (rule `removable`).
         let removable: Vec<bool> = Tid::on_page(page)
             .map(|tid| self.version(tid).is_some_and(|version| self.removable(version, view)))
             .collect();
@@ -128,7 +128,7 @@ impl World {
             self.note_removed(root, version.values, false);
             self.say(|| format!("{tid} was aborted: UNUSED"));
             self.pointer_mut(tid).state = State::Unused;
-            // The predecessor's end is cleared in the same operation (rule 9b.7).
+            // The predecessor's end is cleared in the same operation (rule `hop-check`).
             for other in Tid::on_page(page) {
                 let refers = |v: &crate::heap::Version| v.link == Some(tid) && self.not_ended(v);
                 if self.version(other).is_some_and(refers) {

@@ -42,7 +42,7 @@ pub(crate) struct Share {
     left: bool,
 }
 
-/// Reads with the snapshot of the actor `leader`, whose slot keeps it (rule 9b.4).
+/// Reads with the snapshot of the actor `leader`, whose slot keeps it (rule `snapshot-slot`).
 pub(crate) async fn worker(actor: Actor, leader: usize) {
     let mut csn = None;
     let delay = actor.world().random.below(30);

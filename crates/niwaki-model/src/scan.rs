@@ -22,7 +22,7 @@ struct Copied {
     leaf: usize,
     entries: Vec<Entry>,
     version: u64,
-    /// The unmix counter (rule 9b.2).
+    /// The unmix counter (rule `unmix-counter`).
     unmix: u64,
     /// For each entry, whether its heap page was all-visible.
     all_visible: Vec<bool>,
@@ -202,7 +202,7 @@ impl World {
         self.touch();
     }
 
-    /// Returns whether the state of a chain would survive a crash (rule 9b.13).
+    /// Returns whether the state of a chain would survive a crash (rule `dead-marks`).
     fn is_durable(&self, root: Tid) -> bool {
         let flushed = |xid: Option<usize>| {
             xid.and_then(|xid| self.transactions.csn(xid))

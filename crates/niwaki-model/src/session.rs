@@ -249,7 +249,8 @@ fn abort(actor: &Actor, tx: &Transaction) {
     world.leave_slot(actor.id);
 }
 
-/// Logs, marks and publishes the commit: three moments, with other actors in between (rule 9b.1).
+/// Logs, marks and publishes the commit: three moments, with other actors in between
+/// (rule `published`).
 async fn commit(actor: &Actor, tx: Transaction, durable: bool) {
     let csn = {
         let mut world = actor.world();

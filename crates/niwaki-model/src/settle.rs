@@ -1,4 +1,5 @@
-//! Settling: clearing roots and freeing line pointers by counting removed versions (rule 9b.8).
+//! Settling: clearing roots and freeing line pointers by counting removed versions
+//! (rule `complete-record`).
 //!
 //! ```text
 //! a root becomes mixed      a version of it is removed     its entries are cleaned up
@@ -291,8 +292,8 @@ impl World {
 
     /// Clears and frees the roots of a page where that is allowed.
     pub(crate) fn settle(&mut self, page: u8) {
-        // A cleaner or a build that remembers roots for long excludes settling (rules 9b.10 and
-        // 9b.12).
+        // A cleaner or a build that remembers roots for long excludes settling (rules `one-cleaner`
+        // and `index-build`).
         let cleaned = self.cleaner.is_some() && self.rules.has(Rule::OneCleaner);
         let built = self.builds > 0 && self.rules.has(Rule::BuildExcludesCleaners);
         if cleaned || built {

@@ -31,7 +31,7 @@ impl Status {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Slot {
     Empty,
-    /// A snapshot is being taken: collectors must wait (rule 9b.4).
+    /// A snapshot is being taken: collectors must wait (rule `snapshot-slot`).
     Pending,
     Snapshot {
         csn: Csn,
@@ -147,7 +147,8 @@ impl Transactions {
 pub(crate) struct Deadlock;
 
 impl World {
-    /// Returns the state that others may act on: a commit counts once it is published (rule 9b.1).
+    /// Returns the state that others may act on: a commit counts once it is published
+    /// (rule `published`).
     pub(crate) fn settled(&self, xid: Xid) -> Status {
         match self.transactions.marked(xid) {
             Status::Committed(csn)
@@ -159,7 +160,7 @@ impl World {
         }
     }
 
-    /// Returns whether no snapshot sees the version, now or later (rule 9b.3).
+    /// Returns whether no snapshot sees the version, now or later (rule `removable`).
     pub(crate) fn removable(&self, version: &Version, view: &View) -> bool {
         match self.transactions.marked(version.xmin) {
             Status::Aborted => true,
@@ -235,7 +236,8 @@ pub(crate) async fn collect(actor: &Actor) -> View {
     View { published, snapshots }
 }
 
-/// Takes a snapshot into the actor's slot. `follows`: its statement may follow chains (rule 9b.6).
+/// Takes a snapshot into the actor's slot. `follows`: its statement may follow chains
+/// (rule `stub`).
 pub(crate) async fn take_snapshot(actor: &Actor, follows: bool) -> Csn {
     let slot = actor.id;
     let held = actor.world().transactions.slots[slot] != Slot::Empty;

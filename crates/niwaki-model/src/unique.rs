@@ -1,4 +1,4 @@
-//! Insertion of index entries, after their unique checks (rule 9b.11).
+//! Insertion of index entries, after their unique checks (rule `unique-check`).
 
 use crate::heap::Tid;
 use crate::index::{Entry, Key, Unique, latch_place};
@@ -142,7 +142,7 @@ impl World {
         entries.filter(|entry| entry.key == key && !entry.dead).map(|entry| entry.root).collect()
     }
 
-    /// Judges the key by every version of the chain (rule 9b.11).
+    /// Judges the key by every version of the chain (rule `unique-check`).
     fn judge_key(&self, index: usize, key: Key, root: Tid, own: Xid) -> Judged {
         let definition = self.indexes[index].definition;
         let is_own = |xid: Xid| self.transactions.is_running_part(xid, own);

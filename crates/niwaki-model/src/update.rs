@@ -1,5 +1,5 @@
 //! Updates, deletions and row locks: from a snapshot's visible version to the row's newest version
-//! (design section 5).
+//! (docs/design.md, "The update rule").
 
 use crate::heap::{Mixed, State, Tid, Values, Version};
 use crate::index::Phase;
@@ -120,8 +120,8 @@ pub(crate) async fn insert(
 }
 
 impl World {
-    /// Walks along the row's versions, all versions of a page under this one latch hold (rule
-    /// 9b.5). Changes the newest version if the walk reaches it.
+    /// Walks along the row's versions, all versions of a page under this one latch hold
+    /// (rule `follow-again`). Changes the newest version if the walk reaches it.
     fn attempt(
         &mut self,
         tx: &mut Transaction,
@@ -182,7 +182,7 @@ impl World {
         }
     }
 
-    /// Checks the hop (rule 9b.7).
+    /// Checks the hop (rule `hop-check`).
     fn expects(&self, follower: &Follower, xmin: Xid) -> bool {
         follower.expected.is_none_or(|xid| xid == xmin) || !self.rules.has(Rule::HopCheck)
     }
@@ -282,7 +282,7 @@ impl World {
         let mut mixed = false;
         for index in 0..self.indexes.len() {
             let definition = self.indexes[index].definition;
-            // All indexes that the transaction knows of, ready or not (rule 9b.12).
+            // All indexes that the transaction knows of, ready or not (rule `index-build`).
             let needed =
                 if self.rules.has(Rule::CompareUnready) { Phase::Defined } else { Phase::Ready };
             if tx.known[index] < needed {

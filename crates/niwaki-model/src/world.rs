@@ -24,16 +24,16 @@ pub(crate) struct World {
     pub(crate) shares: Vec<Share>,
     pub(crate) pages: Vec<Page>,
     pub(crate) indexes: Vec<Index>,
-    /// Number of roots that were cleared of `mixed` (rule 9b.2).
+    /// Number of roots that were cleared of `mixed` (rule `unmix-counter`).
     pub(crate) unmix: u64,
     /// The clean-up ledger of chain roots: keys that pruning removed, by root. It is the gardener's
     /// queue.
     pub(crate) records: BTreeMap<Tid, Record>,
     /// Counts of versions removed from roots that are mixed or have no version any more.
     pub(crate) settling: Settling,
-    /// The actor that cleans (rule 9b.10).
+    /// The actor that cleans (rule `one-cleaner`).
     pub(crate) cleaner: Option<usize>,
-    /// Number of index builds under way (rule 9b.12).
+    /// Number of index builds under way (rule `index-build`).
     pub(crate) builds: usize,
     pub(crate) locks: RowLocks,
     pub(crate) oracle: Oracle,
@@ -50,7 +50,8 @@ pub(crate) struct World {
     pub(crate) at_work: String,
 }
 
-/// The gardener's record of a root: the (index, key) pairs that pruning removed (rule 9b.8).
+/// The gardener's record of a root: the (index, key) pairs that pruning removed
+/// (rule `complete-record`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) keys: Vec<(usize, Key)>,

@@ -9,7 +9,7 @@ use niwaki_storage::{BlockNumber, Csn, OffsetNumber, ReadAhead, Result, Tid, Xid
 
 use crate::page::entry::{BatchEntry, EntryPlace};
 
-/// The table's knowledge about an entry whose key equals a new entry's key (rule 9b.11).
+/// The table's knowledge about an entry whose key equals a new entry's key (rule `unique-check`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UniqueVerdict {
     /// No snapshot, present or future, finds a version with this key through the entry, and the
@@ -24,12 +24,13 @@ pub enum UniqueVerdict {
     NotConflicting,
     /// The chain has a live version with this key: the insertion fails.
     Conflict,
-    /// A transaction still in progress inserted or deleted a version with this key (rule 9b.1). The
-    /// insertion ends, and its caller waits for the transaction without any latch, then starts
-    /// again.
+    /// A transaction still in progress inserted or deleted a version with this key
+    /// (rule `published`). The insertion ends, and its caller waits for the transaction without any
+    /// latch, then starts again.
     InProgress(Xid),
-    /// Only an expression can decide, which must not be evaluated under a latch (rule 9b.16). The
-    /// insertion ends; the table evaluates the expression without a latch, then starts again.
+    /// Only an expression can decide, which must not be evaluated under a latch
+    /// (rule `bytes-under-latch`). The insertion ends; the table evaluates the expression without a
+    /// latch, then starts again.
     Undecided,
 }
 
@@ -56,7 +57,7 @@ pub struct DeletionCandidate<'a> {
     /// The entry's TID.
     pub tid: Tid,
     /// True if the entry is marked LP_DEAD: some scan found it dead to every snapshot. A hint only
-    /// (rule 9b.13).
+    /// (rule `dead-marks`).
     pub known_dead: bool,
     /// True if another entry of the leaf has the same key: perhaps one is an old version of the
     /// other.
@@ -91,9 +92,9 @@ pub struct HeapGlance {
     pub more: bool,
 }
 
-/// Decides which entries of a full leaf the index may delete (design section 6). The table
-/// implements this. The index chooses the heap blocks that a pass visits, and their order; the
-/// table judges block after block.
+/// Decides which entries of a full leaf the index may delete
+/// (docs/design.md, "Bottom-up deletion"). The table implements this. The index chooses the heap
+/// blocks that a pass visits, and their order; the table judges block after block.
 pub trait DeletionOracle {
     /// Begins a pass: the table judges entries as of now until the next call.
     fn begin(&self);
@@ -146,14 +147,15 @@ pub trait DeletionOracle {
     fn read_in(&self, block: BlockNumber) -> Result<()>;
 }
 
-/// The decision about one entry, taken under the leaf's exclusive latch (rule 9b.10).
+/// The decision about one entry, taken under the leaf's exclusive latch (rule `one-hold`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryDecision {
     /// The entry stays.
     Keep,
     /// The entry goes.
     Delete,
-    /// The entry stays, with the payload that [`EntryVisitor::payload`] returns now (rule 9b.14).
+    /// The entry stays, with the payload that [`EntryVisitor::payload`] returns now
+    /// (rule `payload-rewritten`).
     Rewrite,
 }
 

@@ -162,7 +162,7 @@ fn mixed(world: &World) -> usize {
 }
 
 /// Changes of keys make roots mixed. Once the entries of all old versions are gone, the next pass
-/// over the page clears the roots, without vacuum (rule 9b.8).
+/// over the page clears the roots, without vacuum (rule `complete-record`).
 #[test]
 fn roots_settle() {
     let world = world();

@@ -546,8 +546,8 @@ fn broken_values_are_found() {
     assert_eq!(world.broken(), ["H1.a: a piece belongs to no version that somebody may see"]);
 }
 
-/// Keys that are compressed in their rows are compared on copies (rule 9b.16). An entry of another
-/// key gives no row, and a key that a row gave up is free.
+/// Keys that are compressed in their rows are compared on copies (rule `bytes-under-latch`). An
+/// entry of another key gives no row, and a key that a row gave up is free.
 #[test]
 fn keys_that_do_not_stand_in_the_row_are_compared() {
     let mut world = World::with(HeapOnlyUpdates::AnyKey, |index| {

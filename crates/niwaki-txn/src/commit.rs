@@ -312,7 +312,7 @@ impl TransactionManager {
             pending.drain(..ready);
         }
         // Other threads may log and publish while this one wakes the waiters. The commits are
-        // published before the waiters wake (rule 9b.1).
+        // published before the waiters wake (rule `published`).
         drop(pending);
         for commit in &published {
             self.locks().xid_ended(commit.xid);

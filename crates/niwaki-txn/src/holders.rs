@@ -13,7 +13,7 @@ pub struct RegisteredSnapshot {
     pub csn: Csn,
     /// The session that holds the snapshot.
     pub session: i32,
-    /// True if the snapshot may follow update chains past the versions it sees (rule 9b.6).
+    /// True if the snapshot may follow update chains past the versions it sees (rule `stub`).
     pub may_follow: bool,
     /// Start of the statement that took the snapshot, in microseconds since 1970.
     pub taken_us: i64,

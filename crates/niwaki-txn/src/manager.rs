@@ -24,8 +24,8 @@ pub(crate) const CSN_BEFORE_ALL: Csn = Csn(2);
 /// Outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XidStatus {
-    /// The transaction may still commit or abort; or it committed and is not yet published (rule
-    /// 9b.1).
+    /// The transaction may still commit or abort; or it committed and is not yet published
+    /// (rule `published`).
     InProgress,
     /// The transaction was rolled back: its changes do not count.
     Aborted,
@@ -193,7 +193,7 @@ impl TransactionManager {
     }
 
     /// Returns the outcome of `xid`. A committed transaction counts as running, for every caller,
-    /// until its commit is published (rule 9b.1).
+    /// until its commit is published (rule `published`).
     #[inline]
     pub fn status(&self, xid: Xid) -> XidStatus {
         match self.state(xid) {

@@ -62,7 +62,7 @@ impl World {
         let mut horizon = Horizon::new(true);
         self.slots.read_into(&mut horizon);
         let state = self.states.get(DELETER).unwrap_or(0);
-        // A reader of a state waits for its publication (rule 9b.1).
+        // A reader of a state waits for its publication (rule `published`).
         let ended = state > 1 && Csn(state) <= self.slots.published();
         if ended && horizon.removable(Csn(5), Csn(state)) {
             self.removed.store(true, Ordering::Release);

@@ -10,7 +10,7 @@
 //!
 //! If the collector misses the PENDING, the taker's read of `published` comes after the
 //! collector's fence and gives s ≥ C. The collector removes nothing that ended after C. So it
-//! removes nothing that such an s needs (rules 9b.3 and 9b.4).
+//! removes nothing that such an s needs (rules `removable` and `snapshot-slot`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ use crate::xact::limit;
 const FREE: u64 = 0;
 /// Slot value: a snapshot is being taken.
 const PENDING: u64 = 1;
-/// Bit of a slot value: the snapshot may follow update chains past the versions it sees (rule
-/// 9b.6).
+/// Bit of a slot value: the snapshot may follow update chains past the versions it sees
+/// (rule `stub`).
 const FOLLOWS: u64 = 1;
 /// Looks of a collector at a PENDING slot before it offers the processor to the taker.
 const PENDING_SPINS: u32 = 100;
@@ -214,8 +214,8 @@ impl Horizon {
     }
 
     /// Returns whether a version that lived from commit `begin` to commit `end` can go. No
-    /// registered snapshot may see the version, and no later one (rule 9b.3). The caller checks
-    /// whether the version's inserter aborted.
+    /// registered snapshot may see the version, and no later one (rule `removable`). The caller
+    /// checks whether the version's inserter aborted.
     #[inline]
     pub fn removable(&self, begin: Csn, end: Csn) -> bool {
         if end > self.current && !seeded_bug!("removable_without_published") {
@@ -258,7 +258,7 @@ impl Horizon {
     }
 
     /// Returns the oldest snapshot that may follow update chains, or C without one. Stubs wait for
-    /// that snapshot (rule 9b.6).
+    /// that snapshot (rule `stub`).
     #[inline]
     pub fn oldest_following(&self) -> Csn {
         self.oldest_following
@@ -400,7 +400,7 @@ impl fmt::Debug for Registration {
 }
 
 /// A position in the order of commits. While a handle lives, the versions it sees are not removed.
-/// Cloning shares the slot (rule 9b.4).
+/// Cloning shares the slot (rule `snapshot-slot`).
 #[derive(Debug)]
 pub struct Snapshot {
     csn: Csn,
@@ -422,7 +422,8 @@ impl Snapshot {
         self.command
     }
 
-    /// Returns whether the snapshot is registered as one that may follow update chains (rule 9b.6).
+    /// Returns whether the snapshot is registered as one that may follow update chains
+    /// (rule `stub`).
     #[inline]
     pub fn may_follow(&self) -> bool {
         self.follows

@@ -292,8 +292,8 @@ impl Transaction {
     }
 
     /// Returns a snapshot for a statement that locks or changes rows. At READ COMMITTED the
-    /// snapshot is registered as one that may follow update chains to the newest version (rule
-    /// 9b.6).
+    /// snapshot is registered as one that may follow update chains to the newest version
+    /// (rule `stub`).
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] when too many snapshots are held.

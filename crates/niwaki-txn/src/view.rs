@@ -49,8 +49,8 @@ impl<'t> View<'t> {
     }
 
     /// Returns whether the snapshot is registered as one that may follow update chains past the
-    /// versions it sees (rule 9b.6). A statement that locks or changes rows at READ COMMITTED must
-    /// have such a snapshot.
+    /// versions it sees (rule `stub`). A statement that locks or changes rows at READ COMMITTED
+    /// must have such a snapshot.
     #[inline]
     pub fn may_follow(&self) -> bool {
         self.may_follow

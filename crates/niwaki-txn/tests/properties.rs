@@ -95,8 +95,8 @@ fn conflict(what: Lockable, one: usize, other: usize) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A version is removable exactly if it ended at or before C, with no snapshot in between (rule
-    /// 9b.3).
+    /// A version is removable exactly if it ended at or before C, with no snapshot in between
+    /// (rule `removable`).
     #[test]
     fn the_interval_test_is_the_rule(steps in proptest::collection::vec(snapshot_step(), 1..60), interval: bool) {
         let manager = manager(interval);

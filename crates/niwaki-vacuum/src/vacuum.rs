@@ -159,8 +159,8 @@ impl VacuumSummary {
 }
 
 /// Vacuums a table. The caller holds the table in SHARE UPDATE EXCLUSIVE mode or stronger. This
-/// excludes other cleaners and index builds (rules 9b.10, 9b.12). `locked` names that lock. Without
-/// it, the heap's empty end is not given back.
+/// excludes other cleaners and index builds (rules `one-cleaner` and `index-build`). `locked` names
+/// that lock. Without it, the heap's empty end is not given back.
 ///
 /// # Errors
 /// Storage's; the session's interrupts, between pages. Completed work stays.
@@ -327,7 +327,7 @@ impl Pass<'_> {
 
     /// Visits all entries of the found roots in every index. Removes entries of DEAD line pointers,
     /// and entries whose keys no version has. Then frees the line pointers, and clears `mixed`
-    /// where one version is left (rules 9b.8, 9b.9).
+    /// where one version is left (rules `complete-record` and `mixed-flag`).
     fn clean(&mut self, paused: &FreeingPaused) -> Result<()> {
         let roots = std::mem::take(&mut self.roots);
         let (heap, progress) = (self.table.heap(), Arc::clone(&self.options.progress));

@@ -23,7 +23,7 @@ pub struct LinePointer {
     pub target: Option<u16>,
     /// The root's `mixed` flag: entries with other keys may lead to this root.
     pub mixed: Mixed,
-    /// The row came from another page (rule 9b.6).
+    /// The row came from another page (rule `stub`).
     pub moved_in: bool,
     /// The tuple of the line pointer.
     pub tuple: Option<StoredTuple>,

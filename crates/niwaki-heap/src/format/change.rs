@@ -586,7 +586,7 @@ impl PrunePlan {
         for &(root, target) in &self.redirected {
             let number = OffsetNumber(root);
             fine &= page.item_id(OffsetNumber(target)).is_normal();
-            // `mixed` stays with the line pointer in every state (rule 9b.9).
+            // `mixed` stays with the line pointer in every state (rule `mixed-flag`).
             let id =
                 ItemId::redirect(OffsetNumber(target)).with_mixed(page.item_id(number).mixed());
             fine &= page.set_item_id(number, id);

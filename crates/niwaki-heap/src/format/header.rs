@@ -38,11 +38,12 @@ pub mod flags {
     /// The next version is heap-only, on this page.
     pub const HEAP_UPDATED: u16 = 1 << 6;
     /// A stub: only the header of a moved-in chain root is left. Its version was removed while the
-    /// row lives on (rule 9b.6).
+    /// row lives on (rule `stub`).
     pub const STUB: u16 = 1 << 7;
     /// `cid` is a combo number.
     pub const COMBO_CID: u16 = 1 << 8;
-    /// xmax and link come from a removed successor (relinking, design section 4).
+    /// xmax and link come from a removed successor (relinking,
+    /// docs/design.md, "Garbage by interval").
     pub const RELINKED: u16 = 1 << 9;
     /// Hint: xmin committed before every snapshot, and its commit is flushed.
     pub const XMIN_ALL_VISIBLE: u16 = 1 << 10;

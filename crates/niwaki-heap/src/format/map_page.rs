@@ -79,8 +79,8 @@ pub(crate) struct SetBits {
     pub(crate) block: u32,
     pub(crate) to: PageVisibility,
     /// The newest commit that inserted a version on the page, if the bits say that all snapshots
-    /// see the page. A standby's snapshot from before that commit does not see everything (rule
-    /// 9b.17).
+    /// see the page. A standby's snapshot from before that commit does not see everything
+    /// (rule `map-record`).
     pub(crate) newest: Csn,
 }
 

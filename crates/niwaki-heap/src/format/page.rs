@@ -114,11 +114,11 @@ pub(crate) fn header_mut(page: &mut Page, offset: u16) -> Option<&mut [u8; TUPLE
     page.item_mut(number)?.first_chunk_mut()
 }
 
-/// The versions of a chain on one page, from the chain root on, read under one latch hold (rule
-/// 9b.5).
+/// The versions of a chain on one page, from the chain root on, read under one latch hold
+/// (rule `follow-again`).
 ///
 /// Each step requires three things of the next version. The transaction that replaced the version
-/// before inserted it (rule 9b.7), it is heap-only, and it names this root.
+/// before inserted it (rule `hop-check`), it is heap-only, and it names this root.
 pub(crate) struct Chain<'p> {
     page: &'p Page,
     root: u16,
@@ -193,7 +193,8 @@ pub fn mask_hints(page: &mut Page) {
     for offset in 1..=page.item_count() {
         let number = OffsetNumber(offset);
         let id = page.item_id(number);
-        // Only memory knows the state `cleaning`: on disk, `cleaning` means `yes` (rule 9b.9).
+        // Only memory knows the state `cleaning`: on disk, `cleaning` means `yes`
+        // (rule `mixed-flag`).
         if id.mixed() == Mixed::Cleaning {
             page.set_item_id(number, id.with_mixed(Mixed::Yes));
         }

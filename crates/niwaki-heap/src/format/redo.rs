@@ -139,7 +139,8 @@ pub(crate) fn apply(
             while !fields.0.is_empty() {
                 roots.push(fields.u16()?);
             }
-            // No scan is under way before recovery ends, so no counter is raised here (rule 9b.2).
+            // No scan is under way before recovery ends, so no counter is raised here
+            // (rule `unmix-counter`).
             let mixed = if record.kind == kind::MIXED { Mixed::Yes } else { Mixed::No };
             change::set_mixed(page, roots.into_iter(), mixed)
         }

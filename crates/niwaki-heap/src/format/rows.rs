@@ -14,7 +14,8 @@ pub struct RowRef<'a> {
     pub natts: u16,
     /// True if the bytes begin with a null bitmap.
     pub has_nulls: bool,
-    /// Entries with other keys than this version's may lead to the row: recheck (rule 9b.2).
+    /// Entries with other keys than this version's may lead to the row: recheck
+    /// (rule `unmix-counter`).
     pub mixed: bool,
     /// The stored values (`niwaki_types::RowView` reads them).
     pub bytes: &'a [u8],

@@ -5,7 +5,7 @@
 //! version has (`observer.rs`). A key comes back to a chain only with a new version. Each new
 //! version is counted here, under the same latch, before anything else happens to it. So a thread
 //! that finds the pass's count unchanged knows that no version has such a key, without another look
-//! at the page (rule 9b.10).
+//! at the page (rule `one-hold`).
 //!
 //! ```text
 //! pass, page latched      reads the count, sees the key left behind

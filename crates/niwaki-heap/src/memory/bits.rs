@@ -177,8 +177,8 @@ const BLOCKS_MIN: u32 = if SIMULATED || SCHEDULED { 1 } else { 32 };
 pub struct MapOptions {
     /// Heaps with fewer pages have no map.
     pub blocks_min: u32,
-    /// True to keep bits in memory. Otherwise each test pins the map's page, as thread 004 first
-    /// had it: for measurements.
+    /// True to keep bits in memory. Otherwise each test pins the map's page, as
+    /// thread `no-page-flag` first had it: for measurements.
     pub resident: bool,
 }
 

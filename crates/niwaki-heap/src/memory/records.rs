@@ -1,5 +1,5 @@
 //! The clean-up ledger of chain roots: which roots may still have index entries that no pass
-//! reported (rule 9b.8).
+//! reported (rule `complete-record`).
 //!
 //! A chain root that becomes mixed (a root with several keys) gets a record. So does a root that is
 //! not mixed when a pass removes its last version. That root is then DEAD, or a stub that leads to
@@ -20,8 +20,8 @@
 //! So a DEAD root without unseen versions has no entry. A mixed root without unseen versions that
 //! has one version has only the entries of that version. The next pass over the page frees the DEAD
 //! root, and clears `mixed` of the other. The pass holds the page's latch, under which all of this
-//! changes. The root need not become *cleaning* before (rule 9b.9). That state guards what a
-//! cleaner saw in the indexes earlier; here nothing is remembered except the count.
+//! changes. The root need not become *cleaning* before (rule `mixed-flag`). That state guards what
+//! a cleaner saw in the indexes earlier; here nothing is remembered except the count.
 //!
 //! Where a table reports at once which entries a version leaves behind (`observer.rs`), the record
 //! counts these entries instead of the version.
@@ -60,7 +60,8 @@ struct Record {
     /// Removed versions, and entries of removed versions, whose clean-up is not reported yet. A
     /// forgotten one stays counted.
     unseen: u32,
-    /// Entries of the root may have old payloads, so `mixed` is not cleared (rule 9b.14).
+    /// Entries of the root may have old payloads, so `mixed` is not cleared
+    /// (rule `payload-rewritten`).
     old_payloads: bool,
 }
 

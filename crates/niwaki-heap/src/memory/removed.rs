@@ -8,8 +8,8 @@
 //! A pass is the last to see the version's bytes. Where stored bytes show the keys, the table finds
 //! at once the keys that no remaining version of the chain has (`observer.rs`). All these bytes are
 //! on the latched page. Otherwise, the version is copied here. The gardener finds out its keys, and
-//! the places of its pieces, later and without a latch (rule 9b.16). Keys may be made of
-//! out-of-line values, so the gardener gives up the pieces after it has read the keys.
+//! the places of its pieces, later and without a latch (rule `bytes-under-latch`). Keys may be made
+//! of out-of-line values, so the gardener gives up the pieces after it has read the keys.
 //!
 //! The queues are in memory and bounded, and may be lost at any time. Forgotten entries lead to
 //! chains whose versions have other keys. The recheck skips them, until vacuum removes them; vacuum

@@ -12,7 +12,7 @@
 //! page 18   root 2: indexes a, c
 //! ```
 //!
-//! Why nothing is freed too early (X4; rules 9b.8, 9b.10, 9b.12):
+//! Why nothing is freed too early (X4; rules `complete-record`, `one-cleaner` and `index-build`):
 //! - A root that is not `mixed` has one entry in an index, at most. The index reports the root
 //!   under the latch of the leaf from which that entry goes. All versions of the root are dead to
 //!   all snapshots then, so no entry for the root comes again.

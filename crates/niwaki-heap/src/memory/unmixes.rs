@@ -1,4 +1,4 @@
-//! The unmix counter: how often roots of a heap lost `mixed` (rule 9b.2).
+//! The unmix counter: how often roots of a heap lost `mixed` (rule `unmix-counter`).
 
 use niwaki_env::sync::plain_atomic::AtomicU64;
 
@@ -6,6 +6,6 @@ use niwaki_env::sync::plain_atomic::AtomicU64;
 #[derive(Debug, Default)]
 pub(crate) struct Unmixes(pub(crate) AtomicU64);
 
-/// Value of a heap's unmix counter at some moment (rule 9b.2).
+/// Value of a heap's unmix counter at some moment (rule `unmix-counter`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnmixCount(pub(crate) u64);

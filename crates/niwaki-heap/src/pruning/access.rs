@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A reader walks a chain under one latch hold and keeps nothing of the page afterwards. So neither
-//! this reader nor another one can be in the middle of a removed chain (rule 9b.5).
+//! this reader nor another one can be in the middle of a removed chain (rule `follow-again`).
 //!
 //! An index-only scan visits a page if its bit in the visibility map is not set. The scan then has
 //! a reason of its own for a pass: the next scan need not visit the page ([`Heap::show_to_all`]).

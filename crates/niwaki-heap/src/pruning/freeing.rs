@@ -79,8 +79,8 @@ impl Drop for FreeingPaused {
 
 impl Heap<'_> {
     /// Keeps other tasks from freeing line pointers. Vacuum holds the pause from before it collects
-    /// the first DEAD line pointer until it has freed the last (rule 9b.10). Index builds hold it
-    /// too (rule 9b.12).
+    /// the first DEAD line pointer until it has freed the last (rule `one-cleaner`). Index builds
+    /// hold it too (rule `index-build`).
     pub fn pause_freeing(&self) -> FreeingPaused {
         self.relation.shared.unindexed.paused.fetch_add(1, Ordering::SeqCst);
         let (shared, counters) = (&self.relation.shared, &self.relation.counters);

@@ -1,5 +1,5 @@
-//! The `mixed` flag: index entries with other keys than its version's may lead to this root (rules
-//! 9b.2 and 9b.9).
+//! The `mixed` flag: index entries with other keys than its version's may lead to this root
+//! (rules `unmix-counter` and `mixed-flag`).
 //!
 //! The flag of a root with several keys lives in the root's line pointer.
 //!
@@ -13,10 +13,10 @@
 //! ```
 //!
 //! A cleaner visits every entry of the root in every index between `begin_cleaning` and
-//! `clear_mixed`. It is the only cleaner of the table at that time (rule 9b.10). A cleaner reads
-//! *cleaning* as *yes* on a root that it did not mark itself. An interrupted cleaner, or a crash,
-//! may have left that state. The log contains *yes* for *cleaning*. The state is logged so that a
-//! page which is evicted meanwhile comes back as it was.
+//! `clear_mixed`. It is the only cleaner of the table at that time (rule `one-cleaner`). A cleaner
+//! reads *cleaning* as *yes* on a root that it did not mark itself. An interrupted cleaner, or a
+//! crash, may have left that state. The log contains *yes* for *cleaning*. The state is logged so
+//! that a page which is evicted meanwhile comes back as it was.
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::plain_atomic::Ordering;
@@ -92,7 +92,7 @@ impl Heap<'_> {
     /// Clears `mixed` on roots of a block that are still *cleaning*, and whose chain is one
     /// version, committed and not ended. Returns the cleared roots. Since its
     /// [`Heap::begin_cleaning`], the caller has visited all their entries in every index, so only
-    /// the version's own entries are left (rule 9b.14).
+    /// the version's own entries are left (rule `payload-rewritten`).
     ///
     /// # Errors
     /// Storage's.
@@ -122,8 +122,8 @@ impl Heap<'_> {
         self.log_roots(kind::UNMIXED, page, roots)
     }
 
-    /// Raises the unmix counter before roots lose the flag, under the page's latch (rule 9b.2).
-    /// Also ends the records of these roots.
+    /// Raises the unmix counter before roots lose the flag, under the page's latch
+    /// (rule `unmix-counter`). Also ends the records of these roots.
     pub(crate) fn count_unmixed(&self, page: &PageWrite<'_>, roots: &[u16]) {
         if !roots.is_empty() {
             self.relation.shared.unmixes.0.fetch_add(1, Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl Heap<'_> {
     }
 
     /// Keeps only roots with one version, committed and not ended. Versions outside the chain count
-    /// too (rule 9b.8).
+    /// too (rule `complete-record`).
     pub(crate) fn retain_single(&self, page: &Page, roots: &mut Vec<u16>) {
         if roots.is_empty() {
             return;

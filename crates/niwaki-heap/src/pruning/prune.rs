@@ -1,18 +1,18 @@
 //! Pruning: removes versions from one page that no snapshot sees.
 //!
-//! Each version gets one verdict per pass (rule 9b.3). Then each chain loses its removable
+//! Each version gets one verdict per pass (rule `removable`). Then each chain loses its removable
 //! versions, at any place in the chain:
 //!
 //! ```text
 //! root v1 ─ v2 ─ v3        v1, v2 removable       root REDIRECT ──► v3
-//! root v1 ─ v2 ─ v3 ─ v4   v2, v3                 v1 ─ v4, with v3's end (rule 9b.7)
+//! root v1 ─ v2 ─ v3 ─ v4   v2, v3                 v1 ─ v4, with v3's end (rule `hop-check`)
 //! root v1 ─ v2 ─► P2       v2                     v1 ─► P2, with v2's end
 //! root v1 ─ v2             v2, row deleted        v1, with v2's end
 //! root v1 ─ v2             both, row deleted      root DEAD (until its index entries are gone; a
 //!                                                 piece of a large value has none: UNUSED)
-//! moved-in root v1 ─ v2    v1, may be followed    root stub ──► v2          (rule 9b.6)
+//! moved-in root v1 ─ v2    v1, may be followed    root stub ──► v2          (rule `stub`)
 //! moved-in root v1 ─► P2   v1, row lives on P2    root stub ──► P2
-//! v1 (─ v2 aborted)        v2                     v1 alone, its end forgotten (rule 9b.7)
+//! v1 (─ v2 aborted)        v2                     v1 alone, its end forgotten (rule `hop-check`)
 //! ```
 //!
 //! Why may the version in front take over the end of the removed one? They lived in [b, e) and [e,
@@ -401,7 +401,7 @@ impl<'p> Planner<'p> {
     }
 
     /// Returns whether a follower may come to this root from a version on another page. A follower
-    /// comes from a version that some snapshot older than the root's commit sees (rule 9b.6).
+    /// comes from a version that some snapshot older than the root's commit sees (rule `stub`).
     /// `first` is the first member of the root's chain.
     fn is_followed(&self, root: u16, first: Option<&Member<'_>>) -> bool {
         let horizon = match seeded_bug!("stubs-for-followers") {
@@ -474,7 +474,7 @@ impl<'p> Planner<'p> {
             }
             let Version { begin, xmax_aborted, lock_ended, end, .. } = *version;
             let before = page::xmin(base, tuple) < options.freeze_before;
-            // Rule 9b.7: this very pass may remove the aborted successor.
+            // Rule `hop-check`: this very pass may remove the aborted successor.
             let cleared = xmax_aborted || (lock_ended && (before || anything));
             if cleared {
                 self.plan.cleared.push(offset);

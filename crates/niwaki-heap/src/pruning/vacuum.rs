@@ -105,9 +105,9 @@ impl Heap<'_> {
         Ok(found)
     }
 
-    /// Frees DEAD line pointers of one page without remaining index entries. Rule 9b.10: there is
-    /// one cleaner per table at a time, from its first index visit to this call. `paused` has
-    /// existed since before the line pointers were collected.
+    /// Frees DEAD line pointers of one page without remaining index entries. Rule `one-cleaner`:
+    /// there is one cleaner per table at a time, from its first index visit to this call. `paused`
+    /// has existed since before the line pointers were collected.
     ///
     /// # Errors
     /// Storage's.

@@ -30,8 +30,8 @@ pub enum Deadness {
         /// Union of the versions' lifetimes, if any snapshot could ever have seen one.
         lifetime: Option<(Csn, Csn)>,
         /// True if the commits that justify the answer are flushed, so that a mark, which is not
-        /// logged, may rely on it (rule 9b.13). A logged deletion need not wait for the flush,
-        /// because its record follows the records of these commits.
+        /// logged, may rely on it (rule `dead-marks`). A logged deletion need not wait for the
+        /// flush, because its record follows the records of these commits.
         durable: bool,
     },
 }
@@ -68,8 +68,8 @@ impl<'e> Heap<'e> {
     }
 
     /// Returns whether no snapshot sees or will see a version of the chain at `root`, and the
-    /// commits that justify this are flushed. Then an index may mark its entries dead (rule 9b.13).
-    /// An UNUSED line pointer proves nothing.
+    /// commits that justify this are flushed. Then an index may mark its entries dead
+    /// (rule `dead-marks`). An UNUSED line pointer proves nothing.
     ///
     /// # Errors
     /// Storage's.

@@ -23,7 +23,7 @@ impl Heap<'_> {
     /// Storage's, and corruption.
     pub fn root_seen(&self, view: &View<'_>, root: Tid) -> Result<Option<Tid>> {
         let mut at = root;
-        // The inserter of the version behind the link from another page (rule 9b.7).
+        // The inserter of the version behind the link from another page (rule `hop-check`).
         let mut expected = None;
         for _ in 0..HOPS_MAX {
             if at.block == BlockNumber::INVALID || !self.has_block(at)? {
@@ -58,8 +58,8 @@ impl Heap<'_> {
     }
 }
 
-/// Returns the version at a link, if it is still the linked one, inserted by `expected` (rule
-/// 9b.7). Anything else there means that the row was deleted.
+/// Returns the version at a link, if it is still the linked one, inserted by `expected`
+/// (rule `hop-check`). Anything else there means that the row was deleted.
 pub(crate) fn successor(page: &Page, offset: u16, expected: Xid) -> Option<Tuple<'_>> {
     if page.kind() != PageKind::Heap
         || page.item_id(OffsetNumber(offset)).state() != ItemState::Normal

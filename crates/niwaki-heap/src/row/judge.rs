@@ -61,9 +61,9 @@ impl Heap<'_> {
         Ok(transaction.keep_row_lock(key, held_mode(tuple), holder)?)
     }
 
-    /// Copies the locks in memory of the row at `from` to its new root `to` (rule 9b.15). Called
-    /// under the latches of both, once the log has room and before anything is changed: a refusal
-    /// leaves nothing behind.
+    /// Copies the locks in memory of the row at `from` to its new root `to` (rule `root-identity`).
+    /// Called under the latches of both, once the log has room and before anything is changed: a
+    /// refusal leaves nothing behind.
     pub(crate) fn carry_locks(&self, from: Tid, to: Tid) -> Result<()> {
         if seeded_bug!("locks_stay_behind") {
             return Ok(());

@@ -5,8 +5,8 @@
 //! latch the root's page
 //!   the version that the snapshot sees          (or the one an earlier attempt locked)
 //!     nothing in the way    → change it
-//!     a writer in progress  → give the latch back, wait, start again   (rule 9b.5)
-//!     replaced, committed   → follow the links, each with xmin = xmax  (rule 9b.7),
+//!     a writer in progress  → give the latch back, wait, start again   (rule `follow-again`)
+//!     replaced, committed   → follow the links, each with xmin = xmax  (rule `hop-check`),
 //!                             lock the newest, hand it out: the caller judges it again
 //! ```
 
@@ -440,14 +440,14 @@ impl<'e> Heap<'e> {
             let Some(tuple) = page::tuple(&page, at) else { return Ok(Outcome::Gone) };
             let link = tuple.link();
             let expected = page::xmax(page::base(&page), tuple);
-            // The end of the heap, to which the link leads, was cut off: the row was deleted (rule
-            // 9b.7).
+            // The end of the heap, to which the link leads, was cut off: the row was deleted
+            // (rule `hop-check`).
             if link.block == BlockNumber::INVALID || !self.has_block(link)? {
                 return Ok(Outcome::Gone);
             }
             if link.block != page.id().block || seeded_bug!("one-latch") {
-                // The link is the one TID that outlives a latch, with the xmin expected there (rule
-                // 9b.5).
+                // The link is the one TID that outlives a latch, with the xmin expected there
+                // (rule `follow-again`).
                 drop(page);
                 page = self.pin_write(link.block.0)?;
             }

@@ -25,7 +25,7 @@ pub struct RowTarget {
     pub root: Tid,
     /// The version whose contents the caller has judged, if the caller's snapshot does not see this
     /// version. An earlier attempt locked the version for this transaction and returned it, so the
-    /// version stays in its place (rule 9b.5).
+    /// version stays in its place (rule `follow-again`).
     pub version: Option<Tid>,
 }
 
@@ -112,7 +112,7 @@ pub struct UpdateKind {
     /// The new version is heap-only if it fits on the page of the old one.
     pub heap_only: bool,
     /// Some index key, predicate or payload changes. The root of a heap-only version becomes
-    /// `mixed` (a root with several keys), in the same log record (rule 9b.9).
+    /// `mixed` (a root with several keys), in the same log record (rule `mixed-flag`).
     pub mixed: bool,
     /// A key of a unique index changes: the update is as strong as FOR UPDATE.
     pub key_changed: bool,

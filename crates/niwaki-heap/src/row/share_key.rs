@@ -99,14 +99,14 @@ impl<'e> Heap<'e> {
             if tuple.has(flags::KEYS_UPDATED) {
                 return Ok(ended(moving));
             }
-            // The end of the heap, to which the link leads, was cut off: the row was deleted (rule
-            // 9b.7).
+            // The end of the heap, to which the link leads, was cut off: the row was deleted
+            // (rule `hop-check`).
             if link.block == BlockNumber::INVALID || !self.has_block(link)? {
                 return Ok(ended(moving));
             }
             if link.block != page.id().block {
-                // The link is the one TID that outlives a latch, with the xmin expected there (rule
-                // 9b.5).
+                // The link is the one TID that outlives a latch, with the xmin expected there
+                // (rule `follow-again`).
                 drop(page);
                 page = self.pin_write(link.block.0)?;
             }

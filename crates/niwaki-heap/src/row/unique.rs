@@ -12,7 +12,7 @@ use crate::format::rows::{RowRef, row_ref};
 use crate::relation::Heap;
 use crate::row::judge::is_replaced;
 
-/// The result for an insertion of a row with the same key (rule 9b.11).
+/// The result for an insertion of a row with the same key (rule `unique-check`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UniqueProbe {
     /// No version with this key counts.

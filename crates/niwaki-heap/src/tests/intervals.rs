@@ -230,7 +230,7 @@ fn the_last_version_of_a_deleted_row_goes_before_the_one_in_front() {
 
 /// A follower goes from the version in front to the page to which the removed version led. A root
 /// that the row has left again stays as a stub while a follower may come. It does not stay if only
-/// a report has the old snapshot (rule 9b.6).
+/// a report has the old snapshot (rule `stub`).
 #[test]
 fn the_last_version_on_a_page_goes_and_the_one_in_front_leads_to_the_next() {
     for follows in [true, false] {
@@ -303,7 +303,7 @@ fn a_stub_is_told_of_when_its_version_goes() {
     let [told] = &heap.take_removed(usize::MAX)[..] else { panic!("one version went") };
     assert_eq!((told.root, &told.row.bytes[..]), (away, &[3; 7900][..]));
 
-    // Rule 9b.13: without the move, which a crash may lose, the row is here.
+    // Rule `dead-marks`: without the move, which a crash may lose, the row is here.
     let dead = || heap.dead_versions(away, &fixture.txns.horizon(), |_| true).unwrap();
     assert_eq!(dead(), None, "the move is not flushed");
     fixture.storage.wal().flush(fixture.storage.wal().insert_lsn()).unwrap();

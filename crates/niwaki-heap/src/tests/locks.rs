@@ -46,7 +46,7 @@ fn vacuum(fixture: &Fixture) -> (Vec<Tid>, u32) {
     (dead, freed)
 }
 
-/// Rule 9b.15, for a move to another page and for a new root on the same page.
+/// Rule `root-identity`, for a move to another page and for a new root on the same page.
 #[test]
 fn who_shares_a_row_shares_it_after_its_move() {
     for bytes in [20, 8000] {

@@ -1,4 +1,4 @@
-//! Tests of the `mixed` flag: rules 9b.2 and 9b.9.
+//! Tests of the `mixed` flag: rules `unmix-counter` and `mixed-flag`.
 
 use niwaki_storage::{Mixed, OffsetNumber, Tid};
 
@@ -66,7 +66,8 @@ fn a_pass_tells_of_versions_of_mixed_roots() {
     assert_eq!((fixture.heap().removed_waiting(), fixture.heap().take_removed(9)), (0, vec![]));
 }
 
-/// Rule 9b.9: the entry of an update that came and went unseen by the cleaner is still there.
+/// Rule `mixed-flag`: the entry of an update that came and went unseen by the cleaner is still
+/// there.
 #[test]
 fn a_change_during_the_cleaning_keeps_the_root_mixed() {
     let fixture = Fixture::new();
@@ -84,7 +85,7 @@ fn a_change_during_the_cleaning_keeps_the_root_mixed() {
     assert_eq!(fixture.mixed(root), Mixed::Yes);
 }
 
-/// Rule 9b.8: an aborted version that is not pruned yet may have an entry.
+/// Rule `complete-record`: an aborted version that is not pruned yet may have an entry.
 #[test]
 fn a_root_with_a_version_outside_its_chain_is_not_cleaned() {
     let fixture = Fixture::new();

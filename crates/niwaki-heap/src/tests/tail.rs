@@ -294,7 +294,7 @@ fn room_that_the_saved_map_does_not_know_is_found() {
     assert_eq!(killed.check(), [""; 0]);
 }
 
-/// A link leads to a page that is gone: the row was deleted (rule 9b.7).
+/// A link leads to a page that is gone: the row was deleted (rule `hop-check`).
 #[test]
 fn a_link_into_the_cut_tail_leads_to_a_deleted_row() {
     let fixture = Fixture::new();

@@ -59,10 +59,10 @@ impl Index {
 
     /// Deletes entries from an ascending list if they exist and `decide` returns
     /// [`EntryDecision::Delete`]. The index calls `decide` with an entry's place in the list, under
-    /// the exclusive latch of the entry's leaf (rule 9b.10). `decide` also returns the interval of
-    /// the removed versions. All entries on one leaf cost one hold of its latch and one record. The
-    /// leaves of one parent cost one descent, and a look at the parent each. Returns the number of
-    /// deleted entries.
+    /// the exclusive latch of the entry's leaf (rule `one-hold`). `decide` also returns the
+    /// interval of the removed versions. All entries on one leaf cost one hold of its latch and one
+    /// record. The leaves of one parent cost one descent, and a look at the parent each. Returns
+    /// the number of deleted entries.
     ///
     /// # Errors
     /// The error of `decide`, and storage's. In both cases no entry of the current leaf was

@@ -5,16 +5,16 @@
 //! mark the entries that they find dead, and one scan marks the last entry of such a leaf. That
 //! scan then asks the table about all entries, and gives the page back for the next split.
 //!
-//! A mark is a hint (rule 9b.13). An entry goes only if the table allows it now, under the leaf's
-//! exclusive latch (rule 9b.10). The removal is logged with the interval of the removed versions,
-//! so that a standby knows which queries still could see them. Entries that the table keeps stay
-//! marked; simple deletion or vacuum asks again. Exactly one scan marks the last entry of a leaf
-//! version, so a leaf is tried once.
+//! A mark is a hint (rule `dead-marks`). An entry goes only if the table allows it now, under the
+//! leaf's exclusive latch (rule `one-hold`). The removal is logged with the interval of the removed
+//! versions, so that a standby knows which queries still could see them. Entries that the table
+//! keeps stay marked; simple deletion or vacuum asks again. Exactly one scan marks the last entry
+//! of a leaf version, so a leaf is tried once.
 //!
 //! The last leaf of the tree is left to simple deletion. It cannot go, and insertions come to it.
 //! In a queue that runs empty again and again, each row would cost a record.
 //!
-//! Source: design section 6.
+//! Source: docs/design.md, "Empty and sparse pages".
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::buffer::PageWrite;

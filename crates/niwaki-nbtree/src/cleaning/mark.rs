@@ -29,12 +29,12 @@ impl Index {
         self.mark_dead_places(leaf, &mut places)
     }
 
-    /// Marks entries LP_DEAD, but only if the leaf is unchanged since they were read (rule 9b.13),
-    /// and no other thread has it latched. The mark is a hint: it does not make the page dirty, and
-    /// is never logged. The caller knows that no snapshot, present or future, finds a version
-    /// through these entries. The caller also knows that the commits which justify this are
-    /// flushed. The entries of a posting list share one mark, so they are marked only if all of
-    /// them are given. Sorts `places`.
+    /// Marks entries LP_DEAD, but only if the leaf is unchanged since they were read
+    /// (rule `dead-marks`), and no other thread has it latched. The mark is a hint: it does not
+    /// make the page dirty, and is never logged. The caller knows that no snapshot, present or
+    /// future, finds a version through these entries. The caller also knows that the commits which
+    /// justify this are flushed. The entries of a posting list share one mark, so they are marked
+    /// only if all of them are given. Sorts `places`.
     ///
     /// Never reads a page in, so cannot fail: a leaf that has left the pool counts as changed.
     pub fn mark_dead_places(&self, read: LeafRead, places: &mut [EntryPlace]) -> Marked {

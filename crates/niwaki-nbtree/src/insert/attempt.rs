@@ -439,7 +439,7 @@ impl Index {
 
     /// Suppresses the insertion of an entry that exists (X2). Clears its mark, logged. The leaf's
     /// version moves either way, so that no scan marks the entry on the basis of an earlier read
-    /// (rule 9b.13).
+    /// (rule `leaf-version`).
     fn suppress(&self, mut leaf: PageWrite<'_>, offset: u16, xid: Xid) -> Result<InsertOutcome> {
         if !seeded_bug!("suppression-bumps") {
             leaf.bump_version();

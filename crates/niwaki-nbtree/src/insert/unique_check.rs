@@ -8,7 +8,7 @@
 //! (asynchronous commits). The check deletes them once there are several: else each update of a hot
 //! row would look at all versions since the last flush.
 //!
-//! Source: design section 6; rule 9b.11.
+//! Source: docs/design.md, "Unique checks"; rule `unique-check`.
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::Tid;
@@ -40,8 +40,8 @@ pub(crate) enum Checked {
 
 impl Index {
     /// Asks the table about every entry with the same key. `leaf` is the first leaf that can hold
-    /// one, latched for writing throughout. Its right siblings are read one after the other. Rule
-    /// 9b.11: the check comes before duplicate suppression, under the same latch.
+    /// one, latched for writing throughout. Its right siblings are read one after the other.
+    /// Rule `unique-check`: the check comes before duplicate suppression, under the same latch.
     pub(crate) fn check_unique(
         &self,
         leaf: &mut PageWrite<'_>,

@@ -8,7 +8,7 @@ use crate::page::tuple::LeafTuple;
 use crate::scan::range::Direction;
 
 /// Version of a leaf's contents. It changes whenever the leaf changes, and no value ever comes back
-/// (rule 9b.13).
+/// (rule `leaf-version`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LeafVersion(pub(crate) u64);
 

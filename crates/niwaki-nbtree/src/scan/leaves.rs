@@ -166,8 +166,8 @@ impl Scan {
 
     /// Reads on as [`Scan::next`], for a scan of several ranges (`ranges`, the same each time).
     /// Calls `under_latch` with the filled batch while the leaf's shared latch is held. The
-    /// callback reads values that must be read at that moment, like the table's unmix counter (rule
-    /// 9b.2) or visibility map bits. It must not latch anything.
+    /// callback reads values that must be read at that moment, like the table's unmix counter
+    /// (rule `unmix-counter`) or visibility map bits. It must not latch anything.
     ///
     /// # Errors
     /// Storage's; the errors of `ranges`.

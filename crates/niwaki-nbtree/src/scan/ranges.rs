@@ -22,7 +22,7 @@ pub enum RangeStep {
 /// The ranges of a scan, in its direction, without overlap.
 ///
 /// The scan calls the methods under a leaf's shared latch. They compare bytes, latch nothing and
-/// wait for nothing (rule 9b.16).
+/// wait for nothing (rule `bytes-under-latch`).
 pub trait KeyRanges {
     /// Writes the next range or bound to `place`. `found` is the key of the next entry in the
     /// scan's direction. It is `None` when that key is not known: at the beginning, and at the end

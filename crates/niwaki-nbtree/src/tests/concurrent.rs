@@ -672,7 +672,8 @@ fn range_filled_again(seed: u64) {
     assert_eq!(found, (0..60).filter(|n| n % 2 == 0).collect::<Vec<u8>>());
 }
 
-/// Rule 9b.13: a mark never lands on an entry that was inserted again after the scan read it.
+/// Rule `dead-marks`: a mark never lands on an entry that was inserted again after the scan read
+/// it.
 #[test]
 fn a_restored_entry_is_never_marked() {
     interleave(restored_entry);

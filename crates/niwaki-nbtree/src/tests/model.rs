@@ -367,7 +367,7 @@ fn vacuum(index: &Index, model: &mut Model, block: u32) {
 }
 
 /// Marks entries, which hides them from scans, then inserts them again, which brings them back
-/// (rule 9b.13). Entries read before that can no longer be marked.
+/// (rule `dead-marks`). Entries read before that can no longer be marked.
 fn mark_and_restore(index: &Index, model: &mut Model, key: &[u8]) {
     let mut scan = Scan::default();
     scan.start(index, &KeyRange::equal(key), Direction::Forward);

@@ -202,8 +202,8 @@ fn mark_all(index: &Index, key: &[u8]) {
     }
 }
 
-/// Rule 9b.13 inside a list: an entry that is inserted again is wanted, so the list's mark is
-/// cleared.
+/// Rule `dead-marks` inside a list: an entry that is inserted again is wanted, so the list's mark
+/// is cleared.
 #[test]
 fn an_entry_inserted_again_frees_its_list_of_the_mark() {
     let index = lists(&[b"k"], 16);

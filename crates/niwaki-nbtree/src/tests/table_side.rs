@@ -81,8 +81,8 @@ fn conflicts_and_waits_insert_nothing() {
     assert_eq!(checked(&index), before);
 }
 
-/// Rule 9b.11: the check is made before duplicate suppression, so even an entry that exists already
-/// does not hide a conflict.
+/// Rule `unique-check`: the check is made before duplicate suppression, so even an entry that
+/// exists already does not hide a conflict.
 #[test]
 fn the_check_comes_before_suppression() {
     let (index, tids) = versions(3);

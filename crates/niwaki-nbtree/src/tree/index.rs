@@ -166,7 +166,7 @@ impl Index {
     }
 
     /// Pins a page if it is in the pool, for callers that use the page only unchanged. A page that
-    /// is read in again has another version (rule 9b.13).
+    /// is read in again has another version (rule `leaf-version`).
     pub(crate) fn pin_if_resident(&self, block: BlockNumber) -> Option<Pin<'_>> {
         self.storage.pool().pin_if_resident(self.page_id(block))
     }

@@ -47,8 +47,8 @@ pub(crate) struct Frame {
     file: AtomicU64,
     /// Fork in the high half, block in the low half.
     place: AtomicU64,
-    /// Version of the page (rule 9b.13), from a global counter, so that an old version never
-    /// returns.
+    /// Version of the page (rule `leaf-version`), from a global counter, so that an old version
+    /// never returns.
     pub(crate) version: AtomicU64,
     /// Next frame of the same hash bucket.
     pub(crate) next: AtomicU32,

@@ -189,7 +189,7 @@ impl<'p> PageRead<'p> {
     }
 
     /// Returns the page's version. The version changes with [`PageWrite::bump_version`] and when
-    /// the page is read in anew, and never returns to an earlier value (rule 9b.13).
+    /// the page is read in anew, and never returns to an earlier value (rule `leaf-version`).
     #[inline]
     pub fn version(&self) -> u64 {
         self.frame.version.load(Ordering::Relaxed)

@@ -4,8 +4,8 @@
 //! bit 0..13   offset of the tuple; of a REDIRECT: the target's offset number
 //! bit 13..26  length of the tuple; 0 where nothing is stored
 //! bit 26..28  state: 0 UNUSED, 1 NORMAL, 2 REDIRECT, 3 DEAD
-//! bit 28..30  mixed (rule 9b.9): 0 no, 1 cleaning, 2 yes
-//! bit 30      moved in (rule 9b.6)
+//! bit 28..30  mixed (rule `mixed-flag`): 0 no, 1 cleaning, 2 yes
+//! bit 30      moved in (rule `stub`)
 //! bit 31      spare, zero
 //! ```
 

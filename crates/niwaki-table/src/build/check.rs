@@ -51,7 +51,7 @@ impl Table {
     /// # Errors
     /// Storage's errors, except damage, which goes into the report.
     pub fn check(&self) -> Result<TableReport> {
-        // The heap calls no version dead whose end is not durable (rule 9b.13).
+        // The heap calls no version dead whose end is not durable (rule `dead-marks`).
         let wal = self.engine.storage().wal();
         wal.flush(wal.insert_lsn())?;
         let mut report = TableReport { blocks: u64::from(self.blocks()?), ..Default::default() };
@@ -71,7 +71,8 @@ impl Table {
                 |tid, kind| {
                     items.insert(tid, kind);
                 },
-                // Keys may be expressions, which wait for the latch's release (rule 9b.16).
+                // Keys may be expressions, which wait for the latch's release
+                // (rule `bytes-under-latch`).
                 |version| versions.push((version.row.root, version.row.into())),
             )?;
             for (root, version) in &versions {

@@ -84,7 +84,7 @@ struct Worker {
 impl Table {
     /// Fills `index`, whose file is empty, from the heap. The caller holds a lock that excludes
     /// writers, or builds concurrently as [`Table::validate_index`] describes. No line pointer of
-    /// the table is freed meanwhile (rule 9b.12): the lock excludes vacuum in both cases.
+    /// the table is freed meanwhile (rule `index-build`): the lock excludes vacuum in both cases.
     ///
     /// Every version that some snapshot may see gets its entry (X1), also versions of transactions
     /// in progress. A chain with more than one key becomes `mixed` (a root with several keys)
@@ -204,8 +204,8 @@ impl Table {
 
     /// Adds the entries that a concurrent build could not see. From some moment on every writer
     /// knows that the index is ready, and inserts its own entries. This function adds the entries
-    /// of all versions from before, in progress or not, that no pass could have removed (rule
-    /// 9b.12). An existing entry is not inserted again.
+    /// of all versions from before, in progress or not, that no pass could have removed
+    /// (rule `index-build`). An existing entry is not inserted again.
     ///
     /// The order of events:
     ///
@@ -219,15 +219,15 @@ impl Table {
     /// 7. The index is valid.
     ///
     /// No step waits for old snapshots. A version that a registered snapshot sees is not removable
-    /// (9b.3). So both visits met the version, however long it has been dead for others, and each
-    /// of its keys has its entry.
+    /// (rule `removable`). So both visits met the version, however long it has been dead for
+    /// others, and each of its keys has its entry.
     ///
     /// An old snapshot reads no wrong row through an entry. A root gets `mixed` if the build meets
     /// versions of it that differ. A later version that differs comes from a writer that knew the
     /// index. So it is no heap-only version of that root, or the writer marked the root first
-    /// (9b.9). Vacuum, which clears `mixed` and frees line pointers, is excluded from the
-    /// definition on (9b.12). A validation that added the rows of one snapshot only would have to
-    /// wait for older snapshots.
+    /// (rule `mixed-flag`). Vacuum, which clears `mixed` and frees line pointers, is excluded from
+    /// the definition on (rule `index-build`). A validation that added the rows of one snapshot
+    /// only would have to wait for older snapshots.
     ///
     /// In a unique index each of the two visits has one snapshot that says which rows exist. Page
     /// by page, a row that moves, or is deleted and inserted again, would exist twice. The build
@@ -334,7 +334,8 @@ impl Worker {
             let mut mixed = Vec::new();
             let is_mine = |xid| self.own.contains(&xid);
             let live = self.as_of.map_or(Live::AtVisit(&is_mine), Live::At);
-            // Keys may be expressions, which wait for the latch's release (rule 9b.16).
+            // Keys may be expressions, which wait for the latch's release
+            // (rule `bytes-under-latch`).
             table.heap().visit_versions(live, block, &self.horizon, |version, live| {
                 versions.push((version.root, VersionRow::from(version), live));
             })?;

@@ -67,7 +67,7 @@ impl StaleScan<'_> {
         let Self { table, index, leaves, found } = self;
         let handle = &table.indexes[*index].handle;
         let mut noted = UnmixCount::default();
-        // Under the leaf's latch (rule 9b.2).
+        // Under the leaf's latch (rule `unmix-counter`).
         if !leaves
             .next_with(handle, None::<&mut OneRange>, |_| noted = table.heap().unmix_count())?
         {

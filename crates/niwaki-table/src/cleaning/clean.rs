@@ -7,13 +7,13 @@
 //!                       a version has its key      it stays, with that version's payload
 //! ```
 //!
-//! The decision is made under one exclusive hold of the leaf's latch (rule 9b.10). Any remaining
-//! version keeps entries with its key, removable or not: versions that go were pruned before, and
-//! the log has their interval.
+//! The decision is made under one exclusive hold of the leaf's latch (rule `one-hold`). Any
+//! remaining version keeps entries with its key, removable or not: versions that go were pruned
+//! before, and the log has their interval.
 //!
 //! Some heap blocks are not in memory, and some keys come from expressions. Their blocks are read
-//! in and their keys evaluated after the leaf's release (rule 9b.16). Then the page is visited
-//! again.
+//! in and their keys evaluated after the leaf's release (rule `bytes-under-latch`). Then the page
+//! is visited again.
 
 use std::collections::BTreeSet;
 

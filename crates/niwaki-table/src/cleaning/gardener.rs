@@ -1,4 +1,4 @@
-//! The gardener removes index entries whose versions pruning removed (design sections 5 and 8).
+//! The gardener removes index entries whose versions pruning removed (docs/design.md, "Gardener").
 //!
 //! ```text
 //!  pruning (under the page's latch)
@@ -14,7 +14,7 @@
 //! Pruning then copies the version, and writers evaluate the key with no latch held. Another
 //! version, with a key not evaluated yet, may have come by the time the leaf is latched. Then the
 //! entry is left alone: the gardener evaluates the key with no latch held, and visits the leaf
-//! again (rule 9b.16).
+//! again (rule `bytes-under-latch`).
 //!
 //! An update on its page that changes one key of six leaves one entry behind, in one index. When
 //! its old version is pruned, five keys are found in the chain again, and the sixth is suspected. A
@@ -22,10 +22,10 @@
 //! any pass over it.
 //!
 //! X1: the gardener deletes no needed entry, because the second look decides, under the exclusive
-//! latch of the leaf (rule 9b.10). A writer that gives the root a version with the key again writes
-//! the version first, and comes to the leaf afterwards. Either the look finds the version, or the
-//! entry is inserted anew behind the deletion. The root may belong to another row by now. Then the
-//! look examines that row's versions, which is as good.
+//! latch of the leaf (rule `one-hold`). A writer that gives the root a version with the key again
+//! writes the version first, and comes to the leaf afterwards. Either the look finds the version,
+//! or the entry is inserted anew behind the deletion. The root may belong to another row by now.
+//! Then the look examines that row's versions, which is as good.
 //!
 //! Pruning itself may have seen that no version keeps the key. If no version has come to the root
 //! since (root change counter, niwaki-heap's `arrivals.rs`), the second look would find nothing,
@@ -37,9 +37,9 @@
 //!
 //! A root is settled once its record (the clean-up ledger of chain roots) covers all its removed
 //! versions, each handled in every index. The next pass over its page then clears `mixed`, or frees
-//! the line pointer of a removed row. This is rule 9b.8; the argument is in niwaki-heap's
-//! `records.rs`. A missed entry (a full queue, a crash, an expression that fails by now) stays for
-//! vacuum, which visits all entries.
+//! the line pointer of a removed row. This is rule `complete-record`; the argument is in
+//! niwaki-heap's `records.rs`. A missed entry (a full queue, a crash, an expression that fails by
+//! now) stays for vacuum, which visits all entries.
 //!
 //! An interrupt ends a statement that is cleaning up: its batch waits for the next writer. An
 //! interrupt ends a long expression, too. The expression does not report that, since the clean-up
@@ -361,7 +361,7 @@ impl Table {
     }
 
     /// Deletes the existing entries of suspects whose chain has no visible version with the key.
-    /// Undecided suspects stay counted in the record of their root (rule 9b.8).
+    /// Undecided suspects stay counted in the record of their root (rule `complete-record`).
     fn delete_stale(
         &self,
         session: &SessionControl,

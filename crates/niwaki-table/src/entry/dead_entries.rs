@@ -19,7 +19,7 @@ use crate::relation::table::Table;
 /// which some are always open, block nothing for long.
 const OLD_LOG_BYTES: u64 = 1 << 20;
 
-/// Judges the entries of a leaf (design section 6).
+/// Judges the entries of a leaf (docs/design.md, "Bottom-up deletion").
 pub(crate) struct DeadEntries<'t> {
     table: &'t Table,
     index: usize,
@@ -114,7 +114,7 @@ impl DeletionOracle for DeadEntries<'_> {
                 // A version whose key comes from an expression may have this key. Its entry stays
                 // until the whole chain is dead.
                 let has_key = |row: RowRef<'_>| self.table.recheck(entry, row, None) != HasKey::No;
-                // A mark is a hint (rule 9b.13): the table checks marked entries too.
+                // A mark is a hint (rule `dead-marks`): the table checks marked entries too.
                 let deadness = probe.deadness(candidate.tid, horizon, has_key);
                 candidate.deletable = matches!(deadness, Deadness::Dead { .. });
                 if candidate.deletable && probe.is_mixed(root) {

@@ -2,7 +2,7 @@
 //!
 //! Entries name the root of a chain, whose versions may have had other keys. All code that goes
 //! from an entry to the heap asks here. This is also the only place that decides when the question
-//! may be left out (rule 9b.2):
+//! may be left out (rule `unmix-counter`):
 //!
 //! ```text
 //!  caller                                     the entry was seen        use of the answer
@@ -63,9 +63,9 @@ impl Table {
     }
 
     /// Decides whether `version`, of the chain that the entry leads to, has the entry's key.
-    /// Compares normalized keys only, so it may be called under latches (rule 9b.16). A key that
-    /// comes from an expression is [`HasKey::Unknown`], unless the memo knows it. The memo notes an
-    /// unknown version.
+    /// Compares normalized keys only, so it may be called under latches (rule `bytes-under-latch`).
+    /// A key that comes from an expression is [`HasKey::Unknown`], unless the memo knows it. The
+    /// memo notes an unknown version.
     #[inline]
     pub(crate) fn recheck(
         &self,

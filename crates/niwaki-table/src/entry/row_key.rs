@@ -2,9 +2,9 @@
 //!
 //! Keys of plain columns are encoded from a version's bytes wherever they lie, also under latches.
 //! Under a latch, expressions and predicates are never evaluated, and values that are compressed or
-//! out of line are never read (rule 9b.16). Both depend on the stored bytes alone (a pointer to an
-//! out-of-line value means the same value for ever). So a version's key can be remembered by its
-//! bytes.
+//! out of line are never read (rule `bytes-under-latch`). Both depend on the stored bytes alone (a
+//! pointer to an out-of-line value means the same value for ever). So a version's key can be
+//! remembered by its bytes.
 //!
 //! Under the latch the code asks a [`KeyMemo`], which copies the versions it does not know. When
 //! all latches are released, [`KeyMemo::learn`] evaluates the copies, and the operation starts
@@ -121,7 +121,7 @@ impl Table {
     }
 
     /// Decides whether a stored version has this key in an index. Compares normalized keys only, so
-    /// it may be called under latches (rule 9b.16).
+    /// it may be called under latches (rule `bytes-under-latch`).
     #[inline]
     pub(crate) fn has_key(&self, index: usize, row: RowRef<'_>, key: &[u8]) -> HasKey {
         if self.indexes[index].computed {

@@ -15,7 +15,7 @@ use crate::entry::row_key::KeyMemo;
 use crate::relation::plain_key::HasKey;
 use crate::relation::table::Table;
 
-/// Judges existing entries that have the key of a new one (rule 9b.11).
+/// Judges existing entries that have the key of a new one (rule `unique-check`).
 pub(crate) struct KeyCheck<'t> {
     pub(crate) table: &'t Table,
     pub(crate) index: usize,

@@ -39,7 +39,8 @@ pub enum UniqueCheckTime {
     Later,
 }
 
-/// The updates that make a heap-only version, if the version fits on the page (design section 10).
+/// The updates that make a heap-only version, if the version fits on the page
+/// (docs/design.md, "Switches").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum HeapOnlyUpdates {
     /// All updates. Each index whose key changed gets an entry for the chain root, which becomes
@@ -77,7 +78,7 @@ pub struct IndexDefinition {
     /// True for the index of the primary key.
     pub primary: bool,
     /// True once the index takes entries. Before that (a concurrent build has not filled the index
-    /// yet), updates compare its keys all the same (rule 9b.12).
+    /// yet), updates compare its keys all the same (rule `index-build`).
     pub ready: bool,
     /// True once scans may use the index. Writers keep the index up as soon as it is ready.
     pub valid: bool,

@@ -13,7 +13,7 @@ use crate::error::ExpressionError;
 ///
 /// The value depends on the row alone: the same stored bytes give the same value, for ever and in
 /// every session. Indexes rely on that. The comparison of keys under latches relies on it, too
-/// ([`crate::Table`], rule 9b.16): an expression is never evaluated under a latch.
+/// ([`crate::Table`], rule `bytes-under-latch`): an expression is never evaluated under a latch.
 pub trait KeyExpression: Send + Sync + fmt::Debug {
     /// Returns the columns of the table that the expression reads.
     fn columns(&self) -> &ColumnMask;

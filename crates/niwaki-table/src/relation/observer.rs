@@ -6,7 +6,7 @@
 //! equal (1.0 and 1.00). The entries in the other indexes become suspects (stale-entry candidates).
 //!
 //! Under a latch nothing can be said where an expression decides, or a value that is compressed or
-//! out of line (rule 9b.16). The gardener decides these cases later.
+//! out of line (rule `bytes-under-latch`). The gardener decides these cases later.
 
 use std::sync::Arc;
 

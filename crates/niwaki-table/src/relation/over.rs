@@ -10,9 +10,9 @@
 //! ```
 //!
 //! A note holds as long as the leaf is unchanged since its entries were read (the leaf's version;
-//! rule 9b.13). The leaf gets another version when an entry comes or goes, or when a key returns to
-//! a row whose entry is still there. Notes are kept in memory, are bounded, and may be lost at any
-//! time.
+//! rule `leaf-version`). The leaf gets another version when an entry comes or goes, or when a key
+//! returns to a row whose entry is still there. Notes are kept in memory, are bounded, and may be
+//! lost at any time.
 
 use niwaki_env::hash::HashMap;
 use niwaki_env::seeded_bug;

@@ -1,6 +1,7 @@
 //! Keys of stored versions in indexes of plain columns, read from the bytes of the versions.
 //!
-//! These functions may run under latches (rule 9b.16): they compare bytes, and evaluate nothing.
+//! These functions may run under latches (rule `bytes-under-latch`): they compare bytes, and
+//! evaluate nothing.
 
 use niwaki_heap::{RowRef, VersionRow};
 use niwaki_types::{Datum, KeyPart, RowView, encode_key, strip_key};

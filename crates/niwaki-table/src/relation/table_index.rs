@@ -22,7 +22,7 @@ pub(crate) struct TableIndex {
     pub(crate) key_mask: ColumnMask,
     /// Types and order of the key columns.
     pub(crate) order: Vec<KeyOrder>,
-    /// True when keys or predicate are expressions, which are never evaluated under a latch (rule
-    /// 9b.16).
+    /// True when keys or predicate are expressions, which are never evaluated under a latch
+    /// (rule `bytes-under-latch`).
     pub(crate) computed: bool,
 }

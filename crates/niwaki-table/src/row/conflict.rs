@@ -11,9 +11,9 @@
 //! ```
 //!
 //! **No row twice.** The unique check of each arbiter decides, under its leaf's latch, as for every
-//! insertion (rule 9b.11). The search before it, which holds nothing, only spares the heap rows
-//! that would be taken back. Waits happen there, before the transaction has a row in the way of
-//! others.
+//! insertion (rule `unique-check`). The search before it, which holds nothing, only spares the heap
+//! rows that would be taken back. Waits happen there, before the transaction has a row in the way
+//! of others.
 //!
 //! **No row lost.** A found row is locked as an update locks it. Under that latch the code checks
 //! that its live version still has the key ([`niwaki_heap::Heap::live_row`]). Between search and

@@ -37,7 +37,7 @@ impl Table {
             HeapOnlyUpdates::SameKeys => !changes.any,
             HeapOnlyUpdates::Off => false,
         };
-        // Set in the heap record, before any entry (rule 9b.9).
+        // Set in the heap record, before any entry (rule `mixed-flag`).
         let mixed = changes.mixes && !seeded_bug!("mixed-first");
         let tried = heap_only;
         let kind = UpdateKind { heap_only, mixed, key_changed: changes.row_key };
@@ -65,7 +65,7 @@ impl Table {
         }
         for index in 0..self.indexes.len() {
             // An index that is not valid yet may lack the entry that the root has in the others
-            // (rule 9b.12).
+            // (rule `index-build`).
             let has_entry = heap_only && self.indexes[index].definition.valid;
             let logically_unchanged = !changes.needing.contains(index);
             if has_entry && logically_unchanged {
@@ -171,7 +171,7 @@ impl Table {
         }
     }
 
-    /// Computes the changes of an update to all indexes, ready or not (rule 9b.12).
+    /// Computes the changes of an update to all indexes, ready or not (rule `index-build`).
     fn changes(&self, old: &[Datum], new: &[Datum], work: &mut Workspace) -> Result<Changes> {
         let mut changes = Changes::default();
         for (number, index) in self.indexes.iter().enumerate() {

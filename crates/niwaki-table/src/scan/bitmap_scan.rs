@@ -1,8 +1,8 @@
 //! Bitmap scans: first the index entries, then the heap in the order of its blocks.
 //!
 //! The entries' conditions say which rows *may* be wanted. A row may have changed since, a chain
-//! may have several keys, and a lossy page names no rows. So the caller judges all rows again (rule
-//! 9b.2).
+//! may have several keys, and a lossy page names no rows. So the caller judges all rows again
+//! (rule `unmix-counter`).
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

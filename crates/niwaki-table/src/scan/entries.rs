@@ -47,7 +47,7 @@ impl EntryScan {
             heap.open_visibility_map()?;
         }
         let under_latch = |batch: &LeafBatch| {
-            // Rule 9b.2.
+            // Rule `unmix-counter`.
             *noted = heap.unmix_count();
             if *covered {
                 look_at_map(&heap, batch, seen_by_all);
@@ -91,7 +91,8 @@ enum Verdict {
 }
 
 /// Notes which entries lead to all-visible pages. While the leaf's latch is held, an entry leads to
-/// the row it was made for. Later its line pointer may belong to another row (design section 7).
+/// the row it was made for. Later its line pointer may belong to another row
+/// (docs/design.md, "Visibility map").
 fn look_at_map(heap: &Heap<'_>, batch: &LeafBatch, seen_by_all: &mut Vec<u64>) {
     seen_by_all.clear();
     seen_by_all.resize(batch.len().div_ceil(64), 0);

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! This follows PostgreSQL's strategy in spirit (`heaptoast.c`). Columns of indexes come last,
-//! because comparing a value that is not plain costs a copy (rule 9b.16). Without a value heap, a
-//! row is compressed only if it does not fit a page. The outcome depends only on the row and on the
-//! values that its old version keeps.
+//! because comparing a value that is not plain costs a copy (rule `bytes-under-latch`). Without a
+//! value heap, a row is compressed only if it does not fit a page. The outcome depends only on the
+//! row and on the values that its old version keeps.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

@@ -36,7 +36,8 @@ pub(crate) use wait::WaitInfo;
 pub struct TableId(pub u64);
 
 /// A row, as locks in memory know it: its chain root and the incarnation of that line pointer. The
-/// incarnation distinguishes the rows that used the line pointer one after another (rule 9b.15).
+/// incarnation distinguishes the rows that used the line pointer one after another
+/// (rule `root-identity`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowKey {
     /// The heap's file.

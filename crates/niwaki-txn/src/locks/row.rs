@@ -333,7 +333,7 @@ impl LockManager {
     }
 
     /// Returns whether any transaction, the own one included, holds the row in memory. If so, its
-    /// line pointer is not freed (rule 9b.15).
+    /// line pointer is not freed (rule `root-identity`).
     pub fn row_is_locked(&self, row: RowKey) -> bool {
         self.rows.maybe(&row) && self.is_held(&LockKey::Row(row))
     }
@@ -362,8 +362,8 @@ impl LockManager {
     }
 
     /// Copies the row locks in memory when a row moves to a chain root on another page: every
-    /// holder of `from` holds `to` too. The caller holds both pages' exclusive latches (rule
-    /// 9b.15).
+    /// holder of `from` holds `to` too. The caller holds both pages' exclusive latches
+    /// (rule `root-identity`).
     ///
     /// # Errors
     /// [`Error::TooManyRowLocks`].

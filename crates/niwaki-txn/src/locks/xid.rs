@@ -46,7 +46,7 @@ impl XidWaits {
 
 impl LockManager {
     /// Waits until `xid`, a transaction or subtransaction of another session, has ended. Its end is
-    /// published then (rule 9b.1). No latch may be held. Returns false only under
+    /// published then (rule `published`). No latch may be held. Returns false only under
     /// [`WaitPolicy::Skip`], when `xid` has not ended.
     ///
     /// # Errors
