@@ -4,6 +4,7 @@
 
 mod bugs;
 mod circles;
+mod imports;
 mod invariants;
 mod layers;
 mod links;
@@ -12,6 +13,7 @@ mod scripts;
 mod seams;
 mod source;
 mod text;
+mod wings;
 mod words;
 
 use std::fmt::{Display, Formatter};
@@ -97,7 +99,7 @@ impl Tree {
 
 /// Runs all rules on the tree.
 fn findings(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 10] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 11] = [
         bugs::check,
         circles::check,
         invariants::check,
@@ -107,6 +109,7 @@ fn findings(tree: &Tree) -> Vec<Finding> {
         scripts::check,
         seams::check,
         text::check,
+        wings::check,
         words::check,
     ];
     let mut found: Vec<_> = rules.iter().flat_map(|rule| rule(tree)).collect();
