@@ -9,6 +9,7 @@ mod invariants;
 mod layers;
 mod links;
 mod panics;
+mod references;
 mod scripts;
 mod seams;
 mod source;
@@ -106,6 +107,7 @@ fn findings(tree: &Tree) -> Vec<Finding> {
         layers::check,
         links::check,
         panics::check,
+        references::check,
         scripts::check,
         seams::check,
         text::check,
