@@ -1,6 +1,6 @@
 //! Tasks of this tree. `cargo xtask tidy` checks the rules that neither the compiler nor clippy can
-//! check. `cargo xtask functions` writes `docs/functions.md` anew, and `cargo xtask settings` writes
-//! `docs/guide/settings.md`.
+//! check. `cargo xtask functions` writes `docs/functions.md` anew, and `cargo xtask settings`
+//! writes `docs/guide/settings.md`.
 #![forbid(unsafe_code)]
 
 mod tidy;

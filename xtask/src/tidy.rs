@@ -100,7 +100,7 @@ impl Tree {
 
 /// Runs all rules on the tree.
 fn findings(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 11] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 12] = [
         bugs::check,
         circles::check,
         invariants::check,

@@ -36,7 +36,7 @@ enum Command {
     Check(check::Arguments),
 }
 
-/// Where the data is and how it is opened; shared by all subcommands.
+/// Place of the data and the way to open it, for all subcommands.
 #[derive(Debug, Args)]
 struct DataArguments {
     /// Data directory; created when absent.

@@ -22,7 +22,7 @@ use crate::{DataArguments, log};
 /// Method of authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Authentication {
-    /// Everybody who can reach the server is let in; hence loopback and a private socket only.
+    /// Lets in every client that can reach the server: loopback and a private socket only.
     Trust,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// Folder (mode 0700) for a Unix-domain socket; none without it.
     #[arg(long, value_name = "DIR")]
     socket_dir: Option<PathBuf>,
-    /// How clients are authenticated.
+    /// Method of authentication of clients.
     #[arg(long, value_enum, default_value = "trust")]
     auth: Authentication,
 }

@@ -1,4 +1,4 @@
-//! What an open heap keeps in memory between operations: hints, queues and counts.
+//! The memory of an open heap between operations: hints, queues and counts.
 //!
 //! Everything here is bounded, and gone after a restart. The order: counters and flags
 //! (`counters`, `changed`, `arrivals`, `unmixes`), the two maps (`bits`, `filled`, `freespace`),

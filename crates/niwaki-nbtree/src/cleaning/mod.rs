@@ -1,4 +1,4 @@
-//! Removal of entries that nobody needs, and of the leaves that this leaves empty or sparse.
+//! Removal of entries that no snapshot needs, and of leaves that become empty or sparse.
 //!
 //! The order: pages that leave the tree, leaves that are merged or packed, deletion of entries by
 //! list or by vacuum, then the marks of scans and the leaves that these show to be all dead.

@@ -1,4 +1,4 @@
-//! What an open index keeps in memory between operations: settings, counts and hints.
+//! The memory of an open index between operations: settings, counts and hints.
 //!
 //! Everything here is bounded. The order: settings and counters, the credit of deletions, leaves on
 //! which passes failed, the state of packing, then free pages and the epoch of links.

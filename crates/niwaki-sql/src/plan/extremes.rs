@@ -1,8 +1,12 @@
 //! `min` and `max` of a whole table, read as the first row in an index order.
 //!
 //! ```text
-//! SELECT min(a), max(b) FROM t WHERE …   becomes   SELECT (SELECT a FROM t WHERE … AND a IS NOT NULL ORDER BY a LIMIT 1),
-//!                                                         (SELECT b FROM t WHERE … AND b IS NOT NULL ORDER BY b DESC LIMIT 1)
+//! SELECT min(a), max(b) FROM t WHERE …
+//!
+//! becomes
+//!
+//! SELECT (SELECT a FROM t WHERE … AND a IS NOT NULL ORDER BY a LIMIT 1),
+//!        (SELECT b FROM t WHERE … AND b IS NOT NULL ORDER BY b DESC LIMIT 1)
 //! ```
 
 use niwaki_types::{Datum, TypeOid};

@@ -1,8 +1,8 @@
 //! Foreign keys: checks of referencing rows, and actions on rows that refer to a changed key.
 //!
 //! ```text
-//!  INSERT, UPDATE of a referencing row ─► Check   ─► is the key there?  FOR KEY SHARE, so that it stays
-//!  UPDATE, DELETE of a referenced row  ─► Action  ─► refuse, delete, follow, set to NULL or the default
+//!  INSERT, UPDATE of a referencing row ─► Check  ─► is the key there? FOR KEY SHARE keeps it
+//!  UPDATE, DELETE of a referenced row  ─► Action ─► refuse, delete, follow, set NULL or default
 //! ```
 //!
 //! Changes are noted as they happen ([`Noted`]). When their statement has ended, they are handled
