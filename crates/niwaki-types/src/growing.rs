@@ -5,7 +5,8 @@
 //! is asked for.
 
 use crate::error::{Result, TypeError};
-use crate::{Datum, work};
+use crate::value::datum::Datum;
+use crate::work;
 
 /// Longest value, in bytes with its length: a byte less than a gibibyte, as in PostgreSQL.
 pub const VALUE_BYTES_MAX: usize = (1 << 30) - 1;

@@ -1,55 +1,54 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-pub mod arith;
-mod array;
-mod binary_io;
-mod cast;
-mod column;
-mod compare;
-pub mod datetime;
-mod datum;
+// The wings, lowest first. A wing names only itself and the wings before it.
+//
+// The one error.
 mod error;
+// Work that a statement does on values, counted.
+pub mod work;
+// Types: their numbers, their names, and the types that users define.
+mod types;
+// Text forms of values without parts.
+mod scalar;
+// Decimal numbers.
+mod numeric;
+// `json`, `jsonb` and `jsonpath`.
+mod json;
+// Days, moments, times of day and intervals as numbers.
+mod moment;
+// The session's settings for reading and showing values.
+mod settings;
+// Values of any type, and their order.
+mod value;
+// Texts and arrays while they are built.
 pub mod growing;
+// Moments and intervals as text, by words and by pictures.
+pub mod datetime;
+// Index keys whose bytes have the order of the values.
+mod key;
+// One column in many rows.
+mod vector;
+// The stored form of a row.
+mod layout;
+// Values as text.
+mod text_io;
+// Values in the binary form of the protocol.
+mod binary_io;
+// Arithmetic and conversions.
+mod operation;
+// Fuzz targets of the decoders.
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
-mod identifier;
-mod json;
-mod key;
-mod layout;
-mod numeric;
-mod object_types;
-#[cfg(test)]
-mod operations_tests;
-#[cfg(test)]
-mod picture_tests;
-pub mod quoted_char;
-mod record;
-mod settings;
-#[cfg(test)]
-mod test_values;
-mod text_io;
-mod user_types;
-mod vector;
-pub mod work;
 
-pub use arith::{
-    ArithmeticOperator, absolute, arithmetic, negate, numeric_to_lsn, zoned_arithmetic,
-};
-pub use array::{ARRAY_DIMENSIONS_MAX, ARRAY_ELEMENTS_MAX, Array, Bounds, Dimension};
 pub use binary_io::{BYTES_LEFT_OVER, read_binary, write_binary};
-pub use cast::cast;
-pub use column::ColumnType;
-pub use compare::{compare, compare_ordered, equal, hash};
 pub use datetime::{Interval, MICROS_PER_DAY, TimeTz, TimeZone};
-pub use datum::*;
 pub use error::{Result, TypeError};
-pub use identifier::quote_identifier;
 pub use json::{
     JSON_DEPTH_MAX, JsonPath, JsonShape, Jsonb, JsonbArray, JsonbObject, Path, PathChange,
-    PathMethod, PathOperator, PathStep, RawJson, RawKind, RegexFlags, json_shape, jsonb_to_scalar,
-    path_index, write_json_string,
+    PathMethod, PathOperator, PathStep, RawJson, RawKind, RegexFlags, json_shape, path_index,
+    write_json_string,
 };
 pub use key::{
     KeyOrder, MARKER_NULL_FIRST, MARKER_NULL_LAST, MARKER_VALUE, decode_key, encode_key,
@@ -64,13 +63,32 @@ pub use numeric::{
     Numeric, Spread, float4_to_char, float8_to_char, int4_to_char, int8_to_char,
     numeric_precision_scale, numeric_to_char, numeric_typmod, to_number,
 };
-pub use record::{RECORD_DEPTH_MAX, ROWS_DEPTH_MAX, Record};
-pub use settings::{DateOrder, DateStyle, InputContext, IntervalStyle, TextSettings};
-pub use text_io::{
-    input, parse_bool, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, to_text,
-    write_float4, write_float8, write_text,
+pub use operation::arith;
+pub use operation::arith::{
+    ArithmeticOperator, absolute, arithmetic, negate, numeric_to_lsn, zoned_arithmetic,
 };
-pub use user_types::{
+pub use operation::cast::cast;
+pub use operation::jsonb_cast::jsonb_to_scalar;
+pub use scalar::float::{parse_float4, parse_float8, write_float4, write_float8};
+pub use scalar::integer::{parse_int2, parse_int4, parse_int8};
+pub use scalar::quoted_char;
+pub use settings::{DateOrder, DateStyle, InputContext, IntervalStyle, TextSettings};
+pub use text_io::input::{input, parse_bool};
+pub use text_io::output::{to_text, write_text};
+pub use types::column::ColumnType;
+pub use types::identifier::quote_identifier;
+pub use types::user_types::{
     Attribute, CompositeType, EnumLabel, EnumType, LabelPlace, TypeName, UserTypes,
 };
+pub use value::array::{ARRAY_DIMENSIONS_MAX, ARRAY_ELEMENTS_MAX, Array, Bounds, Dimension};
+pub use value::compare::{compare, compare_ordered, equal, hash};
+pub use value::datum::{Datum, TypeOid};
+pub use value::record::{RECORD_DEPTH_MAX, ROWS_DEPTH_MAX, Record};
 pub use vector::{Decimals, Texts, Vector, VectorData};
+
+#[cfg(test)]
+mod operations_tests;
+#[cfg(test)]
+mod picture_tests;
+#[cfg(test)]
+mod test_values;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::UserTypes;
-use crate::datetime::TimeZone;
 use crate::error::Result;
+use crate::moment::zone::TimeZone;
+use crate::types::user_types::UserTypes;
 
 /// Order of the fields of an ambiguous date such as `1/2/2003` (`DateStyle`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

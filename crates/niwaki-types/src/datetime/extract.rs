@@ -3,15 +3,19 @@
 
 use std::sync::Arc;
 
-use super::calendar::{
-    EPOCH_JULIAN_DAY, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
+use super::interval_text::{Unit, unit as unit_of};
+use crate::error::{Result, TypeError};
+use crate::moment::calendar::{
+    Civil, EPOCH_JULIAN_DAY, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
     check_timestamp, civil_from_days, days_from_civil, finite_timestamp, is_infinite, split,
 };
-use super::interval_text::{Unit, unit as unit_of};
-use super::operations::clock;
-use super::{Civil, Interval, TimeTz, TimeZone, date_to_timestamp, date_to_timestamptz};
-use crate::error::{Result, TypeError};
-use crate::{Datum, Numeric, TextSettings, TypeOid};
+use crate::moment::interval::Interval;
+use crate::moment::operations::{clock, date_to_timestamp, date_to_timestamptz};
+use crate::moment::time_of_day::TimeTz;
+use crate::moment::zone::TimeZone;
+use crate::numeric::Numeric;
+use crate::settings::TextSettings;
+use crate::value::datum::{Datum, TypeOid};
 
 /// Days from 2000-01-01 back to 1970-01-01, in microseconds.
 const UNIX_EPOCH_MICROS: i64 = -10_957 * MICROS_PER_DAY;
@@ -236,7 +240,7 @@ fn extract_date(name: &str, days: i32) -> Result<Option<Numeric>> {
         | Field::TimeZoneMinute => return Err(not_supported(name, kind)),
         _ => {}
     }
-    if super::calendar::is_infinite_date(days) {
+    if crate::moment::calendar::is_infinite_date(days) {
         return Ok(infinite_field(field, days > 0));
     }
     let days = i64::from(days);

@@ -1,14 +1,14 @@
 //! The fields of a moment out of tokens, by PostgreSQL's rules for the possible meanings of each
 //! token.
 
-use super::abbreviations::{self, Abbreviated};
-use super::calendar::{
+use super::tokens::{Token, is_weekday, month_number, tokenize};
+use crate::moment::abbreviations::{self, Abbreviated};
+use crate::moment::calendar::{
     EPOCH_JULIAN_DAY, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
     days_from_civil, days_in_month,
 };
-use super::tokens::{Token, is_weekday, month_number, tokenize};
-use super::zone::TimeZone;
-use crate::DateOrder;
+use crate::moment::zone::TimeZone;
+use crate::settings::DateOrder;
 
 /// The moment that a text describes.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Zone {
 
 /// Why a text is not a moment.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     Syntax,
     FieldRange,
     /// A month or day that no calendar has. In another order of fields, a month may be a day, or a
@@ -524,7 +524,7 @@ pub(super) fn fraction_micros(digits: &str) -> Option<i64> {
 
 /// Returns the seconds east of Greenwich of `±H`, `±HH`, `±HHMM`, `±HH:MM`, `±HH:MM:SS`. An empty
 /// part is 0.
-pub(super) fn offset(text: &str) -> Result<i32, Fault> {
+pub(crate) fn offset(text: &str) -> Result<i32, Fault> {
     let (sign, mut rest) = text.split_at(1);
     let number = |rest: &mut &str| -> Result<i32, Fault> {
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

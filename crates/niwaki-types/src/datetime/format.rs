@@ -2,14 +2,15 @@
 //!
 //! The other styles are in `styles`.
 
-use super::calendar::{
+use super::styles;
+use crate::moment::calendar::{
     Civil, DATE_INFINITY, DATE_NEGATIVE_INFINITY, MICROS_PER_HOUR, MICROS_PER_MINUTE,
     MICROS_PER_SECOND, TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, civil_from_days,
     is_infinite, split,
 };
-use super::styles;
-use super::{Interval, TimeTz};
-use crate::{DateStyle, IntervalStyle, TextSettings};
+use crate::moment::interval::Interval;
+use crate::moment::time_of_day::TimeTz;
+use crate::settings::{DateStyle, IntervalStyle, TextSettings};
 
 /// Appends a date in the session's style, such as `2003-04-12` or `0044-03-15 BC`.
 pub fn write_date(days: i32, settings: &TextSettings, out: &mut Vec<u8>) {

@@ -3,10 +3,11 @@
 //! They are `DateStyle` SQL, Postgres and German, and `IntervalStyle` `postgres_verbose`,
 //! `sql_standard` and `iso_8601`.
 
-use super::calendar::{MICROS_PER_SECOND, civil_from_days, split};
 use super::format::{write_era, write_fraction, write_time, write_two, write_year};
-use super::{Civil, Interval, TimeZone};
-use crate::{DateOrder, DateStyle, TextSettings};
+use crate::moment::calendar::{Civil, MICROS_PER_SECOND, civil_from_days, split};
+use crate::moment::interval::Interval;
+use crate::moment::zone::TimeZone;
+use crate::settings::{DateOrder, DateStyle, TextSettings};
 
 /// Names of months, as the `Postgres` style shortens them.
 const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";

@@ -3,15 +3,14 @@
 //! PostgreSQL reads times by special rules. A bare number is a time, and a date is taken where it
 //! is needed to know the offset of a zone.
 
-use super::TimeTz;
-use super::calendar::{MICROS_PER_DAY, MICROS_PER_HOUR, split};
 use super::fields::{Fault, Reader, Zone, clock, offset, packed_clock, set_once};
 use super::moment_text::fault_error;
-use super::time_of_day::{check_displacement, zone_west};
 use super::tokens::{Token, tokenize};
-use super::zone::TimeZone;
-use crate::InputContext;
 use crate::error::Result;
+use crate::moment::calendar::{MICROS_PER_DAY, MICROS_PER_HOUR, split};
+use crate::moment::time_of_day::{TimeTz, check_displacement, zone_west};
+use crate::moment::zone::TimeZone;
+use crate::settings::InputContext;
 
 /// Marks a time that no day has.
 const BEYOND: i64 = i64::MAX;

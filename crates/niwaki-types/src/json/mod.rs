@@ -4,21 +4,19 @@
 //! of type `jsonb` is a [`Jsonb`]. One parser serves both; its errors are PostgreSQL's, with the
 //! place in the text.
 
-mod cast;
 mod contains;
 mod edit;
 mod lex;
 mod order;
 mod parse;
-mod path;
-mod raw;
+pub(crate) mod path;
+pub(crate) mod raw;
 mod stored;
 #[cfg(test)]
 pub(crate) mod tests;
-mod text;
-mod value;
+pub(crate) mod text;
+pub(crate) mod value;
 
-pub use cast::jsonb_to_scalar;
 pub use edit::{PathChange, path_index};
 pub use parse::JSON_DEPTH_MAX;
 pub use path::{JsonPath, Path, PathMethod, PathOperator, PathStep, RegexFlags};

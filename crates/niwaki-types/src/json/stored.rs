@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::parse::JSON_DEPTH_MAX;
 use super::value::{Jsonb, key_order};
-use crate::Numeric;
 use crate::error::{Result, TypeError};
+use crate::numeric::Numeric;
 
 /// Kinds of values, in the upper three bits of a head.
 const NULL: u8 = 0;

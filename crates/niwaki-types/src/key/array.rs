@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::{END, KeyOrder, decode_key, encode_key, ended, key_equal_is_image_equal};
 use crate::error::{Result, TypeError};
-use crate::{Array, Datum, Dimension, TypeOid};
+use crate::value::array::{Array, Dimension};
+use crate::value::datum::{Datum, TypeOid};
 
 /// Mark before each element; [`END`] closes the elements.
 const ELEMENT: u8 = 0x01;

@@ -16,9 +16,11 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::compare::{bpchar_trimmed_bytes, canonical_bits};
 use crate::error::{Result, TypeError};
-use crate::{Datum, Numeric, TimeTz, TypeOid, datetime};
+use crate::moment::time_of_day::{TimeTz, stored_time};
+use crate::numeric::Numeric;
+use crate::value::compare::{bpchar_trimmed_bytes, canonical_bits};
+use crate::value::datum::{Datum, TypeOid};
 
 /// The order of the values in one key column of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -403,14 +405,14 @@ fn decode_value(bytes: &[u8], order: KeyOrder) -> Result<(Option<Datum>, usize)>
         }
         TypeOid::TIME => {
             let bits = u64::from_be_bytes(take(bytes, order)?) ^ (1 << 63);
-            (Some(Datum::Time(datetime::stored_time(bits as i64)?)), 8)
+            (Some(Datum::Time(stored_time(bits as i64)?)), 8)
         }
         TypeOid::TIMETZ => {
             let [a, b, c, d, e, f, g, h, rest @ ..] = take::<12>(bytes, order)?;
             let moment = u64::from_be_bytes([a, b, c, d, e, f, g, h]) ^ (1 << 63);
             let west = (u32::from_be_bytes(rest) ^ (1 << 31)) as i32;
             let TimeTz { time, west } = TimeTz::from_moment(moment as i64, west);
-            (Some(Datum::TimeTz(TimeTz { time: datetime::stored_time(time)?, west })), 12)
+            (Some(Datum::TimeTz(TimeTz { time: stored_time(time)?, west })), 12)
         }
         TypeOid::UUID => (Some(Datum::Uuid(take(bytes, order)?)), 16),
         number if number.is_number_of_object() => {

@@ -5,7 +5,8 @@
 
 use super::{END, KeyOrder, MARKER_VALUE, encode_key, ended, key_length};
 use crate::error::{Result, TypeError};
-use crate::{Record, TypeOid};
+use crate::value::datum::TypeOid;
+use crate::value::record::Record;
 
 /// Mark before each field; [`END`] closes the fields.
 const FIELD: u8 = 0x01;

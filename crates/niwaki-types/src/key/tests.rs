@@ -4,9 +4,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::compare::compare_ordered;
 use crate::datetime::Interval;
 use crate::test_values::{any_type, same_image, value_or_null};
+use crate::value::compare::compare_ordered;
 use crate::{Jsonb, Numeric};
 
 fn encoded(value: &Datum, order: KeyOrder) -> Vec<u8> {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::value::{self, Cursor};
 use crate::error::{Result, TypeError};
-use crate::{Datum, TypeOid};
+use crate::value::datum::{Datum, TypeOid};
 
 /// Longest image of a value, in bytes: a byte less than a gibibyte.
 pub const IMAGE_MAX: usize = crate::growing::VALUE_BYTES_MAX;

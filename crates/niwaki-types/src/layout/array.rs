@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::record::take_field;
 use super::value::{Cursor, ended, write};
-use crate::array::check_dimensions;
 use crate::error::{Result, TypeError};
-use crate::{Array, Datum, Dimension, TypeOid};
+use crate::value::array::{Array, Dimension, check_dimensions};
+use crate::value::datum::{Datum, TypeOid};
 
 pub(super) fn write_array(element: TypeOid, array: &Array, out: &mut Vec<u8>) {
     out.extend_from_slice(&element.0.to_le_bytes());

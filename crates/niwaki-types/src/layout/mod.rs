@@ -7,7 +7,7 @@
 mod apart;
 mod array;
 mod record;
-mod tagged;
+pub(crate) mod tagged;
 #[cfg(test)]
 #[allow(
     clippy::indexing_slicing,
@@ -26,7 +26,8 @@ pub use tagged::{read_tagged_into, read_tagged_row, write_tagged, write_tagged_r
 pub use value::form_tells;
 pub use view::{ColumnMask, Field, KeyPart, RowView};
 
-use crate::{ColumnType, Datum};
+use crate::types::column::ColumnType;
+use crate::value::datum::Datum;
 
 /// Appends the stored form of a row: null bitmap first, only when some value is NULL. Then follows
 /// each non-null value, packed without alignment. Variable-length values have a varint length

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::array;
 use super::value::{Cursor, ended, write};
 use crate::error::{Result, TypeError};
-use crate::{Datum, RECORD_DEPTH_MAX, Record, TypeOid};
+use crate::value::datum::{Datum, TypeOid};
+use crate::value::record::{RECORD_DEPTH_MAX, Record};
 
 /// Bytes of a field that is NULL: no field has fewer.
 const FIELD_BYTES_MIN: usize = 5;

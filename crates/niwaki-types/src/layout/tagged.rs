@@ -8,7 +8,9 @@ use std::sync::Arc;
 use super::array;
 use super::value::{self, Cursor};
 use crate::error::{Result, TypeError};
-use crate::{Array, Datum, Record, TypeOid};
+use crate::value::array::Array;
+use crate::value::datum::{Datum, TypeOid};
+use crate::value::record::Record;
 
 const NULL: u8 = 0;
 const ARRAY: u8 = 1;
@@ -16,7 +18,7 @@ const ENUM: u8 = 22;
 const RECORD: u8 = 23;
 
 /// Most nested values: more than a statement can nest.
-const VALUES_DEPTH_MAX: usize = crate::ROWS_DEPTH_MAX;
+const VALUES_DEPTH_MAX: usize = crate::value::record::ROWS_DEPTH_MAX;
 
 /// Kinds of values that are neither NULL nor an array, label or composite value. Each has its byte,
 /// and a type whose values are of that kind.

@@ -5,7 +5,12 @@ use std::sync::Arc;
 use super::apart::{self, Apart, COMPRESSED_HEAD, ValuePointer};
 use super::{array, record};
 use crate::error::{Result, TypeError};
-use crate::{Datum, Interval, Jsonb, Numeric, TimeTz, TypeOid, Vector, datetime};
+use crate::json::value::Jsonb;
+use crate::moment::interval::Interval;
+use crate::moment::time_of_day::{TimeTz, stored_time};
+use crate::numeric::Numeric;
+use crate::value::datum::{Datum, TypeOid};
+use crate::vector::Vector;
 
 /// Longest length that the one-byte header expresses.
 const SHORT_MAX: usize = 0x7f;
@@ -345,9 +350,9 @@ impl<'a> Cursor<'a> {
                 days: i32::from_le_bytes(self.take()?),
                 months: i32::from_le_bytes(self.take()?),
             })),
-            TypeOid::TIME => Datum::Time(datetime::stored_time(i64::from_le_bytes(self.take()?))?),
+            TypeOid::TIME => Datum::Time(stored_time(i64::from_le_bytes(self.take()?))?),
             TypeOid::TIMETZ => Datum::TimeTz(TimeTz {
-                time: datetime::stored_time(i64::from_le_bytes(self.take()?))?,
+                time: stored_time(i64::from_le_bytes(self.take()?))?,
                 west: i32::from_le_bytes(self.take()?),
             }),
             TypeOid::UUID => Datum::Uuid(self.take()?),

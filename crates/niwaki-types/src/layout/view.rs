@@ -4,7 +4,9 @@ use super::apart::{Apart, decompress, value_of_image};
 use super::value::{Cursor, ended};
 use crate::error::{Result, TypeError};
 use crate::key::{KeyOrder, encode_key, encode_text_key, strip_key, strip_text_key};
-use crate::{ColumnType, Datum, Vector};
+use crate::types::column::ColumnType;
+use crate::value::datum::Datum;
+use crate::vector::Vector;
 
 /// A set of columns, by position. The first 64 need no allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -85,7 +85,7 @@ impl Numeric {
             Repr::NaN => Ok(f64::NAN),
             Repr::Infinity => Ok(f64::INFINITY),
             Repr::NegativeInfinity => Ok(f64::NEG_INFINITY),
-            _ => crate::text_io::parse_float8(&self.to_string()),
+            _ => crate::scalar::float::parse_float8(&self.to_string()),
         }
     }
 
@@ -98,7 +98,7 @@ impl Numeric {
             Repr::NaN => Ok(f32::NAN),
             Repr::Infinity => Ok(f32::INFINITY),
             Repr::NegativeInfinity => Ok(f32::NEG_INFINITY),
-            _ => crate::text_io::parse_float4(&self.to_string()),
+            _ => crate::scalar::float::parse_float4(&self.to_string()),
         }
     }
 

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{input, write_text};
-use crate::array::{check_dimensions, too_many_dimensions};
+use super::input::input;
+use super::output::write_text;
 use crate::error::{Result, TypeError};
-use crate::{
-    ARRAY_DIMENSIONS_MAX, Array, ColumnType, Datum, Dimension, InputContext, TextSettings, TypeOid,
+use crate::settings::{InputContext, TextSettings};
+use crate::types::column::ColumnType;
+use crate::value::array::{
+    ARRAY_DIMENSIONS_MAX, Array, Dimension, check_dimensions, too_many_dimensions,
 };
+use crate::value::datum::{Datum, TypeOid};
 
 /// Reads an array of `element`s.
 ///

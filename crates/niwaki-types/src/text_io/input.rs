@@ -4,16 +4,22 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::array::parse_array;
-use super::bytes::parse_bytea;
-use super::integer::{parse_u32, parse_xid};
+use super::is_space;
 use super::record::parse_record;
-use super::uuid::parse_uuid;
-use super::{is_space, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8};
+use crate::datetime;
 use crate::error::{Result, TypeError};
-use crate::{
-    ColumnType, Datum, InputContext, JsonPath, Jsonb, Numeric, TypeOid, datetime, json_shape,
-    quoted_char,
-};
+use crate::json::path::JsonPath;
+use crate::json::raw::json_shape;
+use crate::json::value::Jsonb;
+use crate::numeric::Numeric;
+use crate::scalar::bytes::parse_bytea;
+use crate::scalar::float::{parse_float4, parse_float8};
+use crate::scalar::integer::{parse_int2, parse_int4, parse_int8, parse_u32, parse_xid};
+use crate::scalar::quoted_char;
+use crate::scalar::uuid::parse_uuid;
+use crate::settings::InputContext;
+use crate::types::column::ColumnType;
+use crate::value::datum::{Datum, TypeOid};
 
 /// Longest `name`, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 63;

@@ -1,11 +1,14 @@
 //! Value to text, per type.
 
 use super::array::write_array;
-use super::bytes::write_bytea;
 use super::record::write_record;
-use super::uuid::write_uuid;
-use super::{write_float4, write_float8};
-use crate::{Datum, TextSettings, TypeOid, datetime, quoted_char};
+use crate::datetime;
+use crate::scalar::bytes::write_bytea;
+use crate::scalar::float::{write_float4, write_float8};
+use crate::scalar::quoted_char;
+use crate::scalar::uuid::write_uuid;
+use crate::settings::TextSettings;
+use crate::value::datum::{Datum, TypeOid};
 
 /// Appends `value`, of type `oid`, as PostgreSQL shows it under `settings`. NULL appends nothing:
 /// the protocol expresses NULL in the length.

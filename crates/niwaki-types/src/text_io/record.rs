@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{input, write_text};
+use super::input::input;
+use super::output::write_text;
 use crate::error::{Result, TypeError};
-use crate::record::attributes_of;
-use crate::{Datum, InputContext, Record, TextSettings, TypeOid};
+use crate::settings::{InputContext, TextSettings};
+use crate::value::datum::{Datum, TypeOid};
+use crate::value::record::{Record, attributes_of};
 
 /// Reads a value of a composite type.
 ///

@@ -1,6 +1,6 @@
-use super::*;
 use crate::{
-    ColumnType, Datum, InputContext, Result, TextSettings, TypeOid, datetime, numeric_typmod,
+    ColumnType, Datum, InputContext, Result, TextSettings, TypeOid, datetime, input,
+    numeric_typmod, to_text,
 };
 
 /// Returns the type that a column definition in the data file names.

@@ -1,6 +1,6 @@
 //! Numerics of one scale with small coefficients: integers to compute with.
 
-use crate::Numeric;
+use crate::numeric::Numeric;
 
 /// Numerics that are integers divided by ten to the power of one scale.
 #[derive(Clone, Debug, Default)]

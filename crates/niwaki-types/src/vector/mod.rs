@@ -15,8 +15,9 @@ use std::sync::Arc;
 pub use decimals::Decimals;
 pub use texts::Texts;
 
-use crate::key::{encode_key, encode_numeric_key, encode_text_key};
-use crate::{Datum, KeyOrder, Numeric, TypeOid};
+use crate::key::{KeyOrder, encode_key, encode_numeric_key, encode_text_key};
+use crate::numeric::Numeric;
+use crate::value::datum::{Datum, TypeOid};
 
 /// Values of one type, one after the other.
 #[derive(Clone, Debug)]

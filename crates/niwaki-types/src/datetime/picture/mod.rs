@@ -4,10 +4,9 @@
 
 mod read;
 mod resolve;
-mod write;
+pub(crate) mod write;
 
 pub use read::{to_date, to_timestamp};
-pub(crate) use write::ordinal;
 pub use write::{interval_to_char, timestamp_to_char, timestamptz_to_char};
 
 /// Full names of the months.

@@ -2,12 +2,12 @@
 
 use super::resolve::{Found, Numbers};
 use super::{Dots, Field, Item, MONTHS, Node, ROMAN, WEEKDAYS, is_separator, is_space, parse};
-use crate::datetime::TimeZone;
-use crate::datetime::calendar::{
+use crate::error::{Result, TypeError};
+use crate::moment::calendar::{
     MICROS_PER_DAY, MICROS_PER_SECOND, days_from_civil, finite_date, finite_timestamp,
     round_to_precision,
 };
-use crate::error::{Result, TypeError};
+use crate::moment::zone::TimeZone;
 
 /// Reads a timestamp with time zone; without an offset in the text it is local time of `zone`.
 /// Fields that the picture does not name are as in 1 BC, January 1, 0 o'clock.

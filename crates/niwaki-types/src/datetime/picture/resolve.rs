@@ -2,11 +2,11 @@
 //! offset.
 
 use super::{Convention, iso_year_start};
-use crate::datetime::calendar::{
+use crate::error::{Result, TypeError};
+use crate::moment::calendar::{
     EPOCH_JULIAN_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND, civil_from_days,
     days_in_month, is_leap,
 };
-use crate::error::{Result, TypeError};
 
 /// The fields that a text gave.
 pub(super) struct Found {

@@ -3,10 +3,11 @@
 use super::{
     Case, Dots, Field, Item, MONTHS, Node, ROMAN, WEEKDAYS, iso_year_start, julian_day, parse,
 };
-use crate::datetime::calendar::{MICROS_PER_SECOND, civil_from_days, is_infinite, split};
-use crate::datetime::operations::clock;
-use crate::datetime::{Interval, TimeZone};
 use crate::error::{Result, TypeError};
+use crate::moment::calendar::{MICROS_PER_SECOND, civil_from_days, is_infinite, split};
+use crate::moment::interval::Interval;
+use crate::moment::operations::clock;
+use crate::moment::zone::TimeZone;
 
 /// Writes a timestamp by a picture; `None`, which SQL shows as NULL, for an empty picture or an
 /// infinite

@@ -11,7 +11,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::Numeric;
+use crate::numeric::Numeric;
 
 /// An expression of type `jsonpath`.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::lex::{Lexer, Token, wrong};
 use super::{JsonPath, Path, PathMethod, PathOperator, PathStep, RegexFlags};
-use crate::Numeric;
 use crate::error::{Result, TypeError};
+use crate::numeric::Numeric;
 
 /// Levels of brackets, signs and the like; the limit protects the stack.
 const LEVELS_MAX: u32 = 256;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::super::text::write_json_string;
 use super::{JsonPath, PathOperator, PathStep};
+use crate::json::text::write_json_string;
 
 impl fmt::Display for JsonPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

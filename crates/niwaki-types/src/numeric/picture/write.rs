@@ -1,7 +1,7 @@
 //! Numbers to text by a picture: `to_char`.
 
 use super::{Case, Node, Pattern, Picture, SignPlace};
-use crate::datetime::picture::ordinal;
+use crate::datetime::picture::write::ordinal;
 use crate::error::{Result, TypeError};
 use crate::numeric::{INTEGER_DIGITS_MAX, Numeric, big_power, overflow};
 
