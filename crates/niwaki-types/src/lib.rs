@@ -77,12 +77,13 @@ pub use text_io::input::{input, parse_bool};
 pub use text_io::output::{to_text, write_text};
 pub use types::column::ColumnType;
 pub use types::identifier::quote_identifier;
+pub use types::oid::TypeOid;
 pub use types::user_types::{
     Attribute, CompositeType, EnumLabel, EnumType, LabelPlace, TypeName, UserTypes,
 };
 pub use value::array::{ARRAY_DIMENSIONS_MAX, ARRAY_ELEMENTS_MAX, Array, Bounds, Dimension};
 pub use value::compare::{compare, compare_ordered, equal, hash};
-pub use value::datum::{Datum, TypeOid};
+pub use value::datum::Datum;
 pub use value::record::{RECORD_DEPTH_MAX, ROWS_DEPTH_MAX, Record};
 pub use vector::{Decimals, Texts, Vector, VectorData};
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use super::{Reader, left_over, length_word, read_binary, write_binary};
 use crate::error::{Result, TypeError};
 use crate::types::column::ColumnType;
+use crate::types::oid::TypeOid;
 use crate::types::user_types::UserTypes;
 use crate::value::array::{
     ARRAY_DIMENSIONS_MAX, Array, Dimension, check_dimensions, too_many_dimensions,
     too_many_elements,
 };
-use crate::value::datum::{Datum, TypeOid};
+use crate::value::datum::Datum;
 
 pub(super) fn write_array(element: TypeOid, array: &Array, types: &UserTypes, out: &mut Vec<u8>) {
     let dimensions = array.dimensions();

@@ -18,8 +18,9 @@ use crate::numeric::Numeric;
 use crate::scalar::quoted_char;
 use crate::text_io::input::{NAME_BYTES_MAX, check_text, fit_length};
 use crate::types::column::ColumnType;
+use crate::types::oid::TypeOid;
 use crate::types::user_types::UserTypes;
-use crate::value::datum::{Datum, TypeOid};
+use crate::value::datum::Datum;
 
 /// Version byte before the text of a `jsonb`: the only version there is.
 const JSONB_VERSION: u8 = 1;
@@ -195,7 +196,7 @@ fn read_other(kind: ColumnType, bytes: &[u8], types: &UserTypes) -> Result<Datum
             Datum::Tid(u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f]))
         }
         TypeOid::PG_LSN => Datum::Lsn(u64::from_be_bytes(exactly(bytes)?)),
-        oid if oid.is_enum() => types.read_label(oid, text(bytes)?)?,
+        oid if oid.is_enum() => Datum::Enum(oid, types.read_label(oid, text(bytes)?)?),
         record if record.is_record() => record::read_record(record, bytes, types)?,
         array => match array.element() {
             Some(element) => {

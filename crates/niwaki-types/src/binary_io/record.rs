@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::{Reader, left_over, length_word, read_binary, write_binary};
 use crate::error::{Result, TypeError};
+use crate::types::oid::TypeOid;
 use crate::types::user_types::UserTypes;
-use crate::value::datum::{Datum, TypeOid};
+use crate::value::datum::Datum;
 use crate::value::record::{Record, attributes_of};
 
 pub(super) fn write_record(record: &Record, types: &UserTypes, out: &mut Vec<u8>) {

@@ -15,7 +15,8 @@ use crate::moment::time_of_day::TimeTz;
 use crate::moment::zone::TimeZone;
 use crate::numeric::Numeric;
 use crate::settings::TextSettings;
-use crate::value::datum::{Datum, TypeOid};
+use crate::types::oid::TypeOid;
+use crate::value::datum::Datum;
 
 /// Days from 2000-01-01 back to 1970-01-01, in microseconds.
 const UNIX_EPOCH_MICROS: i64 = -10_957 * MICROS_PER_DAY;

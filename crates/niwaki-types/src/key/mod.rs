@@ -19,8 +19,9 @@ use std::sync::Arc;
 use crate::error::{Result, TypeError};
 use crate::moment::time_of_day::{TimeTz, stored_time};
 use crate::numeric::Numeric;
+use crate::types::oid::TypeOid;
 use crate::value::compare::{bpchar_trimmed_bytes, canonical_bits};
-use crate::value::datum::{Datum, TypeOid};
+use crate::value::datum::Datum;
 
 /// The order of the values in one key column of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use super::{END, KeyOrder, MARKER_VALUE, encode_key, ended, key_length};
 use crate::error::{Result, TypeError};
-use crate::value::datum::TypeOid;
+use crate::types::oid::TypeOid;
 use crate::value::record::Record;
 
 /// Mark before each field; [`END`] closes the fields.

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 
 use super::value::{self, Cursor};
 use crate::error::{Result, TypeError};
-use crate::value::datum::{Datum, TypeOid};
+use crate::types::oid::TypeOid;
+use crate::value::datum::Datum;
 
 /// Longest image of a value, in bytes: a byte less than a gibibyte.
 pub const IMAGE_MAX: usize = crate::growing::VALUE_BYTES_MAX;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::record::take_field;
 use super::value::{Cursor, ended, write};
 use crate::error::{Result, TypeError};
+use crate::types::oid::TypeOid;
 use crate::value::array::{Array, Dimension, check_dimensions};
-use crate::value::datum::{Datum, TypeOid};
+use crate::value::datum::Datum;
 
 pub(super) fn write_array(element: TypeOid, array: &Array, out: &mut Vec<u8>) {
     out.extend_from_slice(&element.0.to_le_bytes());

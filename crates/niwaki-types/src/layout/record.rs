@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::array;
 use super::value::{Cursor, ended, write};
 use crate::error::{Result, TypeError};
-use crate::value::datum::{Datum, TypeOid};
+use crate::types::oid::TypeOid;
+use crate::value::datum::Datum;
 use crate::value::record::{RECORD_DEPTH_MAX, Record};
 
 /// Bytes of a field that is NULL: no field has fewer.

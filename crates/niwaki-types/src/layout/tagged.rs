@@ -8,8 +8,9 @@ use std::sync::Arc;
 use super::array;
 use super::value::{self, Cursor};
 use crate::error::{Result, TypeError};
+use crate::types::oid::TypeOid;
 use crate::value::array::Array;
-use crate::value::datum::{Datum, TypeOid};
+use crate::value::datum::Datum;
 use crate::value::record::Record;
 
 const NULL: u8 = 0;

@@ -9,7 +9,8 @@ use crate::json::value::Jsonb;
 use crate::moment::interval::Interval;
 use crate::moment::time_of_day::{TimeTz, stored_time};
 use crate::numeric::Numeric;
-use crate::value::datum::{Datum, TypeOid};
+use crate::types::oid::TypeOid;
+use crate::value::datum::Datum;
 use crate::vector::Vector;
 
 /// Longest length that the one-byte header expresses.

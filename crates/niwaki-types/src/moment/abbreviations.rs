@@ -77,8 +77,8 @@ const ALL: &[(&str, Abbreviated)] = &[
 
 #[cfg(test)]
 mod tests {
-    use crate::moment::zone::TimeZone;
     use super::*;
+    use crate::moment::zone::TimeZone;
 
     #[test]
     fn each_is_found_and_its_zone_is_there() {

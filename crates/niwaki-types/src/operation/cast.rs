@@ -14,8 +14,9 @@ use crate::settings::InputContext;
 use crate::text_io::input::{check_text, fit_length, input, truncated_name};
 use crate::text_io::output::to_text;
 use crate::types::column::ColumnType;
+use crate::types::oid::TypeOid;
 use crate::value::compare::bpchar_trimmed;
-use crate::value::datum::{Datum, TypeOid};
+use crate::value::datum::Datum;
 
 /// Converts `value` of type `from` to type `to`, its typmod included. NULL stays NULL.
 ///

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::error::{Result, TypeError};
 use crate::json::value::Jsonb;
-use crate::value::datum::{Datum, TypeOid};
+use crate::types::oid::TypeOid;
+use crate::value::datum::Datum;
 
 /// Returns the value of a lone boolean or number as type `to`.
 ///

@@ -7,10 +7,11 @@ use super::output::write_text;
 use crate::error::{Result, TypeError};
 use crate::settings::{InputContext, TextSettings};
 use crate::types::column::ColumnType;
+use crate::types::oid::TypeOid;
 use crate::value::array::{
     ARRAY_DIMENSIONS_MAX, Array, Dimension, check_dimensions, too_many_dimensions,
 };
-use crate::value::datum::{Datum, TypeOid};
+use crate::value::datum::Datum;
 
 /// Reads an array of `element`s.
 ///

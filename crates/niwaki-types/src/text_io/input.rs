@@ -19,7 +19,8 @@ use crate::scalar::quoted_char;
 use crate::scalar::uuid::parse_uuid;
 use crate::settings::InputContext;
 use crate::types::column::ColumnType;
-use crate::value::datum::{Datum, TypeOid};
+use crate::types::oid::TypeOid;
+use crate::value::datum::Datum;
 
 /// Longest `name`, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 63;
@@ -98,7 +99,7 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
                 .map(|value| input(ColumnType::new(element), value, context));
             Datum::vector(element, values.collect::<Result<Vec<Datum>>>()?)
         }
-        oid if oid.is_enum() => context.settings.types.read_label(oid, text)?,
+        oid if oid.is_enum() => Datum::Enum(oid, context.settings.types.read_label(oid, text)?),
         record if record.is_record() => parse_record(record, text, context)?,
         array => match array.element() {
             Some(element) => {

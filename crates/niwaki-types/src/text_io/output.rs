@@ -8,7 +8,8 @@ use crate::scalar::float::{write_float4, write_float8};
 use crate::scalar::quoted_char;
 use crate::scalar::uuid::write_uuid;
 use crate::settings::TextSettings;
-use crate::value::datum::{Datum, TypeOid};
+use crate::types::oid::TypeOid;
+use crate::value::datum::Datum;
 
 /// Appends `value`, of type `oid`, as PostgreSQL shows it under `settings`. NULL appends nothing:
 /// the protocol expresses NULL in the length.

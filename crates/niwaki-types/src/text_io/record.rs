@@ -6,7 +6,8 @@ use super::input::input;
 use super::output::write_text;
 use crate::error::{Result, TypeError};
 use crate::settings::{InputContext, TextSettings};
-use crate::value::datum::{Datum, TypeOid};
+use crate::types::oid::TypeOid;
+use crate::value::datum::Datum;
 use crate::value::record::{Record, attributes_of};
 
 /// Reads a value of a composite type.

@@ -1,6 +1,6 @@
 //! The declared type of a column: type and typmod.
 
-use crate::value::datum::TypeOid;
+use super::oid::TypeOid;
 
 /// Type of a stored column: type oid and PostgreSQL's typmod (-1: none).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

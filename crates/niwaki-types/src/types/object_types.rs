@@ -1,7 +1,7 @@
 //! Types whose values are numbers of catalog objects, with other types that only catalog columns
 //! have.
 
-use crate::value::datum::TypeOid;
+use super::oid::TypeOid;
 
 impl TypeOid {
     /// `regproc`

@@ -27,8 +27,8 @@ use niwaki_env::hash::{HashMap, HashSet};
 
 use super::column::ColumnType;
 use super::identifier::quote_identifier;
+use super::oid::TypeOid;
 use crate::error::{Result, TypeError};
-use crate::value::datum::{Datum, TypeOid};
 
 /// The number of a user's type, without kind.
 const NUMBER: u32 = (1 << 28) - 1;
@@ -82,7 +82,7 @@ impl TypeOid {
         self.0 & !NUMBER == COMPOSITE
     }
 
-    /// Decides whether values are [`Datum::Record`].
+    /// Decides whether values are [`crate::Datum::Record`].
     #[inline]
     pub const fn is_record(self) -> bool {
         self.is_composite() || self.0 == Self::RECORD.0
@@ -342,23 +342,22 @@ impl UserTypes {
         }
     }
 
-    /// Returns the value that has this label.
+    /// Returns the position of this label.
     ///
     /// # Errors
     /// `22P02`
-    pub(crate) fn read_label(&self, oid: TypeOid, label: &str) -> Result<Datum> {
+    pub(crate) fn read_label(&self, oid: TypeOid, label: &str) -> Result<u64> {
         let Some(found) = self.get(oid) else {
-            let position = label.parse().map_err(|_| {
+            return label.parse().map_err(|_| {
                 TypeError::unsupported("a value of an enum where the type's labels are not known")
-            })?;
-            return Ok(Datum::Enum(oid, position));
+            });
         };
         let place = found.place(label).and_then(|place| found.labels.get(place));
         let place = place.ok_or_else(|| {
             let name = self.shown(oid).unwrap_or_default();
             TypeError::new("22P02", format!("invalid input value for enum {name}: \"{label}\""))
         })?;
-        Ok(Datum::Enum(oid, place.position))
+        Ok(place.position)
     }
 }
 

@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
-use super::datum::{Datum, TypeOid};
+use super::datum::Datum;
 use crate::key::KeyOrder;
+use crate::types::oid::TypeOid;
 
 /// Compares two values of type `oid` (integers also across their widths). NaN is the greatest
 /// number and equal to itself, and `-0 = 0`. Text is compared by its bytes, `char(n)` without

@@ -17,7 +17,8 @@ pub use texts::Texts;
 
 use crate::key::{KeyOrder, encode_key, encode_numeric_key, encode_text_key};
 use crate::numeric::Numeric;
-use crate::value::datum::{Datum, TypeOid};
+use crate::types::oid::TypeOid;
+use crate::value::datum::Datum;
 
 /// Values of one type, one after the other.
 #[derive(Clone, Debug)]

@@ -12,8 +12,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::compare::compare;
-use super::datum::{Datum, TypeOid};
+use super::datum::Datum;
 use crate::error::{Result, TypeError};
+use crate::types::oid::TypeOid;
 
 pub use part::Bounds;
 

@@ -9,7 +9,8 @@ use crate::error::Result;
 use crate::layout::tagged::write_tagged;
 use crate::numeric::Numeric;
 use crate::scalar::quoted_char;
-use crate::value::datum::{Datum, TypeOid};
+use crate::types::oid::TypeOid;
+use crate::value::datum::Datum;
 
 impl Record {
     /// Compares two rows by the images of their fields, NULL behind all values. `1.0` and `1.00`

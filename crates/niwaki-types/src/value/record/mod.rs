@@ -6,9 +6,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::compare::compare;
-use super::datum::{Datum, TypeOid};
+use super::datum::Datum;
 use crate::error::{Result, TypeError};
 use crate::growing::{charge_more, charge_whole, elements_bytes};
+use crate::types::oid::TypeOid;
 use crate::types::user_types::{Attribute, UserTypes};
 
 /// Most nested composite values in a stored value.
