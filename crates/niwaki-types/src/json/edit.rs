@@ -34,7 +34,7 @@ impl PathChange {
 /// Returns the array index that a step of a path gives: an integer of four bytes, perhaps after
 /// blanks.
 pub fn path_index(step: &str) -> Option<i32> {
-    let digits = step.trim_start_matches(crate::text_io::is_space);
+    let digits = step.trim_start_matches(crate::scalar::space::is_space);
     let unsigned = digits.strip_prefix(['+', '-']).unwrap_or(digits);
     if unsigned.is_empty() || !unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

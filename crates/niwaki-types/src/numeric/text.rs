@@ -15,7 +15,7 @@ impl Numeric {
     /// `22P02` for other text, `22003` when there are too many digits.
     pub fn parse(text: &str) -> Result<Self> {
         let invalid = || TypeError::invalid_text("numeric", text);
-        let trimmed = text.trim_matches(crate::text_io::is_space);
+        let trimmed = text.trim_matches(crate::scalar::space::is_space);
         let (negative, body) = match trimmed.as_bytes().first() {
             Some(b'-') => (true, &trimmed[1..]),
             Some(b'+') => (false, &trimmed[1..]),
@@ -133,7 +133,7 @@ fn write_digits(digits: &[u8], scale: u16, out: &mut Vec<u8>) {
 /// Parses `[space] [sign] digits` after the `e`. A number beyond any limit is cut to one that still
 /// is.
 fn parse_exponent(text: &str) -> Option<i64> {
-    let text = text.trim_start_matches(crate::text_io::is_space);
+    let text = text.trim_start_matches(crate::scalar::space::is_space);
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
+use super::space::is_space;
 use crate::error::{Result, TypeError};
-use crate::text_io::is_space;
 
 /// Reads a `float8`: decimal with optional exponent, `NaN`, `[+-]Infinity`, `[+-]inf`.
 ///

@@ -1,7 +1,7 @@
 //! Integers as text: parsed without allocation, on the path of every text parameter.
 
+use super::space::is_space;
 use crate::error::{Result, TypeError};
-use crate::text_io::is_space;
 
 /// Reads an `int2`: optional blanks, sign, decimal digits.
 ///

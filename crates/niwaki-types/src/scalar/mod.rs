@@ -1,9 +1,11 @@
 //! Text forms of values without parts: numbers of the machine, bytes, `uuid`, `"char"`.
 //!
-//! No file here knows another one.
+//! The order: blanks around a value (`space`), then the forms, none of which knows another one.
 
 pub(crate) mod bytes;
 pub(crate) mod float;
 pub(crate) mod integer;
+pub(crate) mod ordinal;
 pub mod quoted_char;
+pub(crate) mod space;
 pub(crate) mod uuid;

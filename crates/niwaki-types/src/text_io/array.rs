@@ -52,7 +52,7 @@ fn given_dimensions<'t>(
     text: &'t str,
     malformed: &impl Fn(&str) -> TypeError,
 ) -> Result<(Option<Vec<Dimension>>, &'t str)> {
-    let mut rest = text.trim_start_matches(super::is_space);
+    let mut rest = text.trim_start_matches(crate::scalar::space::is_space);
     let mut dimensions = Vec::new();
     while let Some(after) = rest.strip_prefix('[') {
         if dimensions.len() >= ARRAY_DIMENSIONS_MAX {
@@ -78,7 +78,7 @@ fn given_dimensions<'t>(
         }
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         dimensions.push(Dimension { length, lower });
-        rest = after.trim_start_matches(super::is_space);
+        rest = after.trim_start_matches(crate::scalar::space::is_space);
     }
     if dimensions.is_empty() {
         if !rest.starts_with('{') {
@@ -89,7 +89,7 @@ fn given_dimensions<'t>(
     let rest = rest
         .strip_prefix('=')
         .ok_or_else(|| malformed("Missing \"=\" after array dimensions."))?
-        .trim_start_matches(super::is_space);
+        .trim_start_matches(crate::scalar::space::is_space);
     if !rest.starts_with('{') {
         return Err(malformed("Array contents must start with \"{\"."));
     }
@@ -197,7 +197,7 @@ fn count_elements(body: &str) -> Result<Vec<u32>> {
                 }
             }
             (',', _) => return Err(unexpected(',')),
-            (space, _) if super::is_space(space) => {}
+            (space, _) if crate::scalar::space::is_space(space) => {}
             (_, Place::LevelStarted | Place::Element | Place::ElementDelimited) => {
                 place = Place::Element;
                 empty = false;
@@ -205,7 +205,7 @@ fn count_elements(body: &str) -> Result<Vec<u32>> {
             _ => return Err(malformed("Unexpected array element.")),
         }
     }
-    if !characters.as_str().trim_matches(super::is_space).is_empty() {
+    if !characters.as_str().trim_matches(crate::scalar::space::is_space).is_empty() {
         return Err(malformed("Junk after closing right brace."));
     }
     Ok(if empty { Vec::new() } else { lengths.into_iter().flatten().collect() })
@@ -227,7 +227,7 @@ fn read_elements(
             '{' => level += 1,
             '}' => level -= 1,
             ',' => {}
-            space if super::is_space(space) => {}
+            space if crate::scalar::space::is_space(space) => {}
             _ => {
                 if level != depth {
                     return Ok(None);
@@ -267,7 +267,7 @@ fn read_item(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> (String, bo
             }
             character => {
                 item.push(character);
-                if inside || !super::is_space(character) {
+                if inside || !crate::scalar::space::is_space(character) {
                     kept = item.len();
                 }
             }
@@ -345,6 +345,7 @@ fn needs_quotes(item: &[u8]) -> bool {
     item.is_empty()
         || item.eq_ignore_ascii_case(b"null")
         || item.iter().any(|byte| {
-            matches!(byte, b'"' | b'\\' | b'{' | b'}' | b',') || super::is_space(char::from(*byte))
+            matches!(byte, b'"' | b'\\' | b'{' | b'}' | b',')
+                || crate::scalar::space::is_space(char::from(*byte))
         })
 }

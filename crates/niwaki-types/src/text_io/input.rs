@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::array::parse_array;
-use super::is_space;
 use super::record::parse_record;
 use crate::datetime;
 use crate::error::{Result, TypeError};
@@ -16,6 +15,7 @@ use crate::scalar::bytes::parse_bytea;
 use crate::scalar::float::{parse_float4, parse_float8};
 use crate::scalar::integer::{parse_int2, parse_int4, parse_int8, parse_u32, parse_xid};
 use crate::scalar::quoted_char;
+use crate::scalar::space::is_space;
 use crate::scalar::uuid::parse_uuid;
 use crate::settings::InputContext;
 use crate::types::column::ColumnType;

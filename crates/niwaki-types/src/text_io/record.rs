@@ -19,7 +19,7 @@ pub(super) fn parse_record(oid: TypeOid, text: &str, context: &InputContext<'_>)
     let malformed = |detail: &str| {
         TypeError::new("22P02", format!("malformed record literal: \"{text}\"")).with_detail(detail)
     };
-    let rest = text.trim_start_matches(super::is_space);
+    let rest = text.trim_start_matches(crate::scalar::space::is_space);
     let mut rest = rest.strip_prefix('(').ok_or_else(|| malformed("Missing left parenthesis."))?;
     let mut values = Vec::with_capacity(attributes.len());
     for (number, attribute) in attributes.iter().enumerate() {
@@ -36,7 +36,7 @@ pub(super) fn parse_record(oid: TypeOid, text: &str, context: &InputContext<'_>)
         rest = after;
     }
     let rest = rest.strip_prefix(')').ok_or_else(|| malformed("Too many columns."))?;
-    if !rest.trim_start_matches(super::is_space).is_empty() {
+    if !rest.trim_start_matches(crate::scalar::space::is_space).is_empty() {
         return Err(malformed("Junk after right parenthesis."));
     }
     let kinds: Vec<TypeOid> = attributes.iter().map(|attribute| attribute.column.oid).collect();
@@ -99,6 +99,7 @@ pub(super) fn write_record(record: &Record, settings: &TextSettings, out: &mut V
 fn needs_quotes(field: &[u8]) -> bool {
     field.is_empty()
         || field.iter().any(|byte| {
-            matches!(byte, b'"' | b'\\' | b'(' | b')' | b',') || super::is_space(char::from(*byte))
+            matches!(byte, b'"' | b'\\' | b'(' | b')' | b',')
+                || crate::scalar::space::is_space(char::from(*byte))
         })
 }

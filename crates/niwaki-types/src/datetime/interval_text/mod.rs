@@ -18,7 +18,7 @@ use crate::settings::IntervalStyle;
 /// # Errors
 /// `22007` for bad syntax, `22015` when a field is out of range, `22008` when a part does not fit.
 pub fn parse_interval(text: &str, typmod: i32, style: IntervalStyle) -> Result<Interval> {
-    let trimmed = text.trim_matches(crate::text_io::is_space);
+    let trimmed = text.trim_matches(crate::scalar::space::is_space);
     let fields = range::of(typmod);
     // No blanks may stand around the ISO form.
     let result = match text.strip_prefix('P') {
@@ -232,7 +232,7 @@ fn read(text: &str, fields: i32, one_sign: bool) -> Result<Sum, Fault> {
         if matches!(item, "+" | "-") {
             // Blanks may stand behind a sign.
             let (digits, behind) =
-                split_while(after.trim_start_matches(crate::text_io::is_space), in_number);
+                split_while(after.trim_start_matches(crate::scalar::space::is_space), in_number);
             joined = format!("{item}{digits}");
             (item, after) = (&joined, behind);
         }
@@ -309,7 +309,7 @@ fn read(text: &str, fields: i32, one_sign: bool) -> Result<Sum, Fault> {
 /// Decides whether a character may stand between parts and means nothing: all punctuation that
 /// begins no number.
 fn is_between(c: char) -> bool {
-    crate::text_io::is_space(c) || c.is_ascii_punctuation() && !matches!(c, '+' | '-' | '.')
+    crate::scalar::space::is_space(c) || c.is_ascii_punctuation() && !matches!(c, '+' | '-' | '.')
 }
 
 /// Returns where a new part begins in a number without a sign. Hours have no fraction, so the colon

@@ -4,7 +4,7 @@
 
 mod read;
 mod resolve;
-pub(crate) mod write;
+mod write;
 
 pub use read::{to_date, to_timestamp};
 pub use write::{interval_to_char, timestamp_to_char, timestamptz_to_char};
@@ -224,7 +224,7 @@ enum Node<'p> {
 
 /// Decides whether C calls the character a space.
 fn is_space(character: char) -> bool {
-    crate::text_io::is_space(character)
+    crate::scalar::space::is_space(character)
 }
 
 fn is_separator(character: char) -> bool {

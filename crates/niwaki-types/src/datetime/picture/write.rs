@@ -8,6 +8,7 @@ use crate::moment::calendar::{MICROS_PER_SECOND, civil_from_days, is_infinite, s
 use crate::moment::interval::Interval;
 use crate::moment::operations::clock;
 use crate::moment::zone::TimeZone;
+use crate::scalar::ordinal::ordinal;
 
 /// Writes a timestamp by a picture; `None`, which SQL shows as NULL, for an empty picture or an
 /// infinite
@@ -342,17 +343,5 @@ fn write_ordinal(start: usize, item: &Item<'_>, out: &mut String) {
     if let Some(case) = item.ordinal {
         let suffix = ordinal(out.get(start..).unwrap_or_default());
         out.push_str(&cased(suffix, case));
-    }
-}
-
-/// Returns the suffix that makes a number, given by its digits, an ordinal.
-pub(crate) fn ordinal(digits: &str) -> &'static str {
-    let bytes = digits.as_bytes();
-    let teen = bytes.len() > 1 && bytes.get(bytes.len() - 2) == Some(&b'1');
-    match bytes.last() {
-        Some(b'1') if !teen => "st",
-        Some(b'2') if !teen => "nd",
-        Some(b'3') if !teen => "rd",
-        _ => "th",
     }
 }

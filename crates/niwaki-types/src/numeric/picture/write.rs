@@ -1,9 +1,9 @@
 //! Numbers to text by a picture: `to_char`.
 
 use super::{Case, Node, Pattern, Picture, SignPlace};
-use crate::datetime::picture::write::ordinal;
 use crate::error::{Result, TypeError};
 use crate::numeric::{INTEGER_DIGITS_MAX, Numeric, big_power, overflow};
+use crate::scalar::ordinal::ordinal;
 
 /// Significant decimal digits that a `float4` always keeps.
 const FLOAT4_DIGITS: usize = 6;
