@@ -92,3 +92,12 @@ impl TypeError {
 
 /// The result of most functions of this crate.
 pub type Result<T, E = TypeError> = std::result::Result<T, E>;
+
+/// Message of a value with bytes behind its end. The caller, which knows the value's place, adds
+/// that.
+pub const BYTES_LEFT_OVER: &str = "incorrect binary data format";
+
+#[cold]
+pub(crate) fn left_over() -> TypeError {
+    TypeError::invalid_binary(BYTES_LEFT_OVER)
+}

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Reader, left_over, length_word, read_binary, write_binary};
-use crate::error::{Result, TypeError};
+use super::{Reader, length_word, read_binary, write_binary};
+use crate::error::{Result, TypeError, left_over};
 use crate::types::column::ColumnType;
 use crate::types::oid::TypeOid;
 use crate::types::user_types::UserTypes;

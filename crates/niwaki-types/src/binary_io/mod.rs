@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::datetime;
-use crate::error::{Result, TypeError};
+use crate::error::{Result, TypeError, left_over};
 use crate::json::path::JsonPath;
 use crate::json::raw::json_shape;
 use crate::json::value::Jsonb;
@@ -251,15 +251,6 @@ fn text(bytes: &[u8]) -> Result<&str> {
 #[cold]
 fn too_short() -> TypeError {
     TypeError::new("08P01", "insufficient data left in message")
-}
-
-/// Message of a value with bytes behind its end. The caller, which knows the value's place, adds
-/// that.
-pub const BYTES_LEFT_OVER: &str = "incorrect binary data format";
-
-#[cold]
-pub(crate) fn left_over() -> TypeError {
-    TypeError::invalid_binary(BYTES_LEFT_OVER)
 }
 
 /// Appends the binary form of an `inet` that is one host. The form is the family, the bits of the

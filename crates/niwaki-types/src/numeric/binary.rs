@@ -104,7 +104,7 @@ impl Numeric {
             return Err(short());
         }
         if digits.len() > count * 2 {
-            return Err(crate::binary_io::left_over());
+            return Err(crate::error::left_over());
         }
         match sign {
             WIRE_POSITIVE | WIRE_NEGATIVE => {}
