@@ -4,7 +4,7 @@
 //! with a year 0 that is shown as 1 BC.
 
 mod extract;
-pub(crate) mod fields;
+mod fields;
 mod format;
 mod interval_text;
 mod moment_text;

@@ -1,11 +1,12 @@
 //! Text to date, timestamp, and timestamp with time zone.
 
-use super::fields::{Day, Fault, Fields, Moment, Zone, read_moment};
+use super::fields::{Day, Fields, Moment, Zone, read_moment};
 use crate::error::{Result, TypeError};
 use crate::moment::calendar::{
     DATE_INFINITY, DATE_NEGATIVE_INFINITY, MICROS_PER_DAY, MICROS_PER_SECOND, TIMESTAMP_INFINITY,
     TIMESTAMP_NEGATIVE_INFINITY, finite_date, finite_timestamp, split,
 };
+use crate::moment::offset::Fault;
 use crate::settings::InputContext;
 
 /// 1970-01-01 in days from 2000-01-01.

@@ -3,11 +3,12 @@
 //! PostgreSQL reads times by special rules. A bare number is a time, and a date is taken where it
 //! is needed to know the offset of a zone.
 
-use super::fields::{Fault, Reader, Zone, clock, offset, packed_clock, set_once};
+use super::fields::{Reader, Zone, clock, packed_clock, set_once};
 use super::moment_text::fault_error;
 use super::tokens::{Token, tokenize};
 use crate::error::Result;
 use crate::moment::calendar::{MICROS_PER_DAY, MICROS_PER_HOUR, split};
+use crate::moment::offset::{Fault, offset};
 use crate::moment::time_of_day::{TimeTz, check_displacement, zone_west};
 use crate::moment::zone::TimeZone;
 use crate::settings::InputContext;

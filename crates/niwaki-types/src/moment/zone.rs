@@ -137,13 +137,13 @@ impl TimeZone {
             .with_hint("Numeric time zones must have \"-\" or \"+\" as first character."));
         }
         if name.starts_with(['+', '-']) {
-            match crate::datetime::fields::offset(name) {
+            match super::offset::offset(name) {
                 Ok(seconds) => {
                     if let Some(zone) = Self::fixed(seconds) {
                         return Ok(zone);
                     }
                 }
-                Err(crate::datetime::fields::Fault::ZoneRange) => {
+                Err(super::offset::Fault::ZoneRange) => {
                     return Err(TypeError::new(
                         "22023",
                         format!("numeric time zone \"{name}\" out of range"),
