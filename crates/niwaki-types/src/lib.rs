@@ -5,7 +5,7 @@
 //
 // The one error.
 mod error;
-// Work that a statement does on values, counted.
+// Work and memory that a statement spends on values.
 pub mod work;
 // Types: their numbers, their names, and the types that users define.
 mod types;

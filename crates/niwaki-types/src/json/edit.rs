@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::value::{Jsonb, JsonbArray, JsonbObject, place};
 use crate::error::{Result, TypeError};
-use crate::growing::charge_parts;
+use crate::work::charge::charge_parts;
 
 /// The change at the end of a path.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::lex::{Fault, Lexer, Token};
 use crate::error::{Result, TypeError};
-use crate::growing::{ask_to_grow, charge_parts};
+use crate::work::charge::{ask_to_grow, charge_parts};
 
 /// Levels of arrays and objects inside each other. All walks over a value are recursive, on stacks
 /// of 1 MiB at least. PostgreSQL's bound is its stack, some thousands of levels.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::parse::{Build, JSON_DEPTH_MAX, Scalar, parse, too_deep};
 use crate::error::{Result, TypeError};
-use crate::growing::VALUE_BYTES_MAX;
 use crate::numeric::Numeric;
+use crate::work::charge::VALUE_BYTES_MAX;
 
 /// A value of type `jsonb`. Parts are shared, so that taking one out copies nothing.
 #[derive(Clone, Debug)]

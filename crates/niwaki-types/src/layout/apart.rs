@@ -12,7 +12,7 @@ use crate::types::oid::TypeOid;
 use crate::value::datum::Datum;
 
 /// Longest image of a value, in bytes: a byte less than a gibibyte.
-pub const IMAGE_MAX: usize = crate::growing::VALUE_BYTES_MAX;
+pub const IMAGE_MAX: usize = crate::work::charge::VALUE_BYTES_MAX;
 
 /// Compression method of the bytes of an image. Numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -127,3 +127,25 @@ impl Datum {
         one == other
     }
 }
+
+/// Returns the estimated bytes that a value takes besides its own size. These are the bytes it
+/// points to, its counters, and the allocator's overhead. Memory that it shares with others counts
+/// as its own.
+pub fn value_bytes(value: &Datum) -> usize {
+    const OVERHEAD: usize = 32;
+    match value {
+        Datum::Text(text) => text.len().saturating_add(OVERHEAD),
+        Datum::Bytea(bytes) => bytes.len().saturating_add(OVERHEAD),
+        Datum::Jsonb(value) => value.memory().saturating_add(OVERHEAD),
+        Datum::Array(_, values) => elements_bytes(values).saturating_add(OVERHEAD),
+        Datum::Record(_, record) => record.bytes(),
+        Datum::Numeric(_) | Datum::Interval(_) => 2 * OVERHEAD,
+        _ => 0,
+    }
+}
+
+/// Returns the bytes of values and of their places, roughly.
+pub fn elements_bytes(values: &[Datum]) -> usize {
+    let inside = values.iter().map(value_bytes).fold(0, usize::saturating_add);
+    size_of_val(values).saturating_add(inside)
+}

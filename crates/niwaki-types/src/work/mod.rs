@@ -6,6 +6,8 @@
 //! Values know no session. So the thread of a statement holds the question to ask ([`asking`]), and
 //! [`tick`] costs a subtraction nearly always.
 
+pub(crate) mod charge;
+
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 

@@ -1,9 +1,11 @@
 //! Construction of one array from several.
 
-use super::{ARRAY_DIMENSIONS_MAX, Array, Dimension, subscript_error, too_many_dimensions};
+use super::{
+    ARRAY_DIMENSIONS_MAX, Array, Dimension, charge_elements, subscript_error, too_many_dimensions,
+};
 use crate::error::{Result, TypeError};
-use crate::growing::{Charge, charge_elements, elements_bytes, value_bytes};
-use crate::value::datum::Datum;
+use crate::value::datum::{Datum, elements_bytes, value_bytes};
+use crate::work::charge::Charge;
 
 impl Array {
     /// Appends one array to the other, or adds one as the last or the first element of the other.

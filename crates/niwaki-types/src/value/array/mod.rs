@@ -15,6 +15,8 @@ use super::compare::compare;
 use super::datum::Datum;
 use crate::error::{Result, TypeError};
 use crate::types::oid::TypeOid;
+use crate::work;
+use crate::work::charge::{Charge, VALUE_BYTES_MAX, ask_for};
 
 pub use part::Bounds;
 
@@ -210,6 +212,26 @@ pub(crate) fn check_dimensions(dimensions: &[Dimension]) -> Result<usize> {
         }
     }
     Ok(elements)
+}
+
+/// Charges `count` elements of an array, of `bytes` bytes in all beside their places.
+///
+/// # Errors
+/// `54000` where they would take more than a value may.
+#[inline]
+pub fn charge_elements(charge: &mut Charge, count: usize, bytes: usize) -> Result<()> {
+    let more = count.saturating_mul(size_of::<Datum>()).saturating_add(bytes);
+    work::tick(more)?;
+    let all = charge.bytes.saturating_add(more);
+    if all > VALUE_BYTES_MAX {
+        return Err(TypeError::new(
+            "54000",
+            format!("array size exceeds the maximum allowed ({VALUE_BYTES_MAX})"),
+        ));
+    }
+    ask_for(more)?;
+    charge.bytes = all;
+    Ok(())
 }
 
 #[cold]

@@ -6,11 +6,11 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::compare::compare;
-use super::datum::Datum;
+use super::datum::{Datum, elements_bytes};
 use crate::error::{Result, TypeError};
-use crate::growing::{charge_more, charge_whole, elements_bytes};
 use crate::types::oid::TypeOid;
 use crate::types::user_types::{Attribute, UserTypes};
+use crate::work::charge::{charge_more, charge_whole};
 
 /// Most nested composite values in a stored value.
 pub const RECORD_DEPTH_MAX: usize = 64;
