@@ -51,7 +51,7 @@ pub use json::{
     write_json_string,
 };
 pub use key::{
-    KeyOrder, MARKER_NULL_FIRST, MARKER_NULL_LAST, MARKER_VALUE, decode_key, encode_key,
+    MARKER_NULL_FIRST, MARKER_NULL_LAST, MARKER_VALUE, decode_key, encode_key,
     key_equal_is_image_equal, key_length, strip_key,
 };
 pub use layout::{
@@ -84,6 +84,7 @@ pub use types::user_types::{
 pub use value::array::{ARRAY_DIMENSIONS_MAX, ARRAY_ELEMENTS_MAX, Array, Bounds, Dimension};
 pub use value::compare::{compare, compare_ordered, equal, hash};
 pub use value::datum::Datum;
+pub use value::key_order::KeyOrder;
 pub use value::record::{RECORD_DEPTH_MAX, ROWS_DEPTH_MAX, Record};
 pub use vector::{Decimals, Texts, Vector, VectorData};
 

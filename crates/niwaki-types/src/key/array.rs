@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
-use super::{END, KeyOrder, decode_key, encode_key, ended, key_equal_is_image_equal};
+use super::{END, decode_key, encode_key, ended, key_equal_is_image_equal};
 use crate::error::{Result, TypeError};
 use crate::types::oid::TypeOid;
 use crate::value::array::{Array, Dimension};
 use crate::value::datum::Datum;
+use crate::value::key_order::KeyOrder;
 
 /// Mark before each element; [`END`] closes the elements.
 const ELEMENT: u8 = 0x01;

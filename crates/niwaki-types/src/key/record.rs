@@ -3,9 +3,10 @@
 //! The type is there for readers of a key without the catalog. In one column the type is the same
 //! in all keys, so it decides nothing.
 
-use super::{END, KeyOrder, MARKER_VALUE, encode_key, ended, key_length};
+use super::{END, MARKER_VALUE, encode_key, ended, key_length};
 use crate::error::{Result, TypeError};
 use crate::types::oid::TypeOid;
+use crate::value::key_order::KeyOrder;
 use crate::value::record::Record;
 
 /// Mark before each field; [`END`] closes the fields.

@@ -3,9 +3,10 @@
 use super::apart::{Apart, decompress, value_of_image};
 use super::value::{Cursor, ended};
 use crate::error::{Result, TypeError};
-use crate::key::{KeyOrder, encode_key, encode_text_key, strip_key, strip_text_key};
+use crate::key::{encode_key, encode_text_key, strip_key, strip_text_key};
 use crate::types::column::ColumnType;
 use crate::value::datum::Datum;
+use crate::value::key_order::KeyOrder;
 use crate::vector::Vector;
 
 /// A set of columns, by position. The first 64 need no allocation.

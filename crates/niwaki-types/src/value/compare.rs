@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
 use super::datum::Datum;
-use crate::key::KeyOrder;
+use super::key_order::KeyOrder;
 use crate::types::oid::TypeOid;
 
 /// Compares two values of type `oid` (integers also across their widths). NaN is the greatest

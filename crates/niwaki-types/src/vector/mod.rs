@@ -15,10 +15,11 @@ use std::sync::Arc;
 pub use decimals::Decimals;
 pub use texts::Texts;
 
-use crate::key::{KeyOrder, encode_key, encode_numeric_key, encode_text_key};
+use crate::key::{encode_key, encode_numeric_key, encode_text_key};
 use crate::numeric::Numeric;
 use crate::types::oid::TypeOid;
 use crate::value::datum::Datum;
+use crate::value::key_order::KeyOrder;
 
 /// Values of one type, one after the other.
 #[derive(Clone, Debug)]
