@@ -7,6 +7,8 @@
 mod apart;
 mod array;
 mod record;
+mod record_image;
+mod same;
 pub(crate) mod tagged;
 #[cfg(test)]
 #[allow(

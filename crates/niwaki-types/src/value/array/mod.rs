@@ -3,15 +3,14 @@
 
 mod assign;
 mod join;
+mod order;
 mod part;
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Ordering;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::compare::compare;
 use super::datum::Datum;
 use crate::error::{Result, TypeError};
 use crate::types::oid::TypeOid;
@@ -160,29 +159,6 @@ impl Array {
     /// Decides whether some element is NULL.
     pub fn has_nulls(&self) -> bool {
         self.values.iter().any(Datum::is_null)
-    }
-
-    /// Compares in the order of PostgreSQL's `array_ops`: by the elements, then by their number.
-    /// Then follow the number of dimensions, their lengths, their lower bounds.
-    pub(crate) fn compare(&self, element: TypeOid, other: &Self) -> Ordering {
-        let lengths =
-            |array: &Self| array.dimensions().iter().map(|d| d.length).collect::<Vec<_>>();
-        let lowers = |array: &Self| array.dimensions().iter().map(|d| d.lower).collect::<Vec<_>>();
-        self.values
-            .iter()
-            .zip(&other.values)
-            .map(|(a, b)| compare(element, a, b))
-            .find(|order| order.is_ne())
-            .unwrap_or_else(|| self.values.len().cmp(&other.values.len()))
-            .then_with(|| {
-                if self.dimensions() == other.dimensions() {
-                    return Ordering::Equal;
-                }
-                self.count
-                    .cmp(&other.count)
-                    .then_with(|| lengths(self).cmp(&lengths(other)))
-                    .then_with(|| lowers(self).cmp(&lowers(other)))
-            })
     }
 }
 

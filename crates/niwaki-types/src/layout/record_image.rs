@@ -1,16 +1,16 @@
 //! Comparisons of rows by the bytes that PostgreSQL keeps of their fields, whatever the types mean
 //! by equal.
-#![deny(clippy::indexing_slicing)]
 
 use std::cmp::Ordering;
 
-use super::{Record, same_kinds};
 use crate::error::Result;
 use crate::layout::tagged::write_tagged;
 use crate::numeric::Numeric;
 use crate::scalar::quoted_char;
 use crate::types::oid::TypeOid;
 use crate::value::datum::Datum;
+use crate::value::record::Record;
+use crate::value::record::order::same_kinds;
 
 impl Record {
     /// Compares two rows by the images of their fields, NULL behind all values. `1.0` and `1.00`
