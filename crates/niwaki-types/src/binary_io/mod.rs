@@ -1,4 +1,6 @@
 //! Values in the binary format of the wire protocol.
+//!
+//! Containers are in `array` and `record`; they and this file call each other.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod array;

@@ -2,13 +2,17 @@
 //!
 //! Days and microseconds count from 2000-01-01. The calendar is the Gregorian one at all times,
 //! with a year 0 that is shown as 1 BC.
+//!
+//! The arithmetic stands in the wing `moment`. The order here: reading (`tokens`, `fields`,
+//! `moment_text`, `time_text`, `interval_text`), showing (`format`, `styles`), fields of values
+//! (`extract`), and pictures (`picture`).
 
 mod extract;
 mod fields;
 mod format;
 mod interval_text;
 mod moment_text;
-pub(crate) mod picture;
+mod picture;
 mod styles;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,10 @@
 //! A value of type `json` is a text that was found to be JSON; [`RawJson`] takes it apart. A value
 //! of type `jsonb` is a [`Jsonb`]. One parser serves both; its errors are PostgreSQL's, with the
 //! place in the text.
+//!
+//! The order: reading (`lex`, `parse`), trees (`value`) with their order, text and stored form
+//! (`order`, `text`, `stored`), questions and changes (`contains`, `edit`), `json` (`raw`), and
+//! paths (`path`).
 
 mod contains;
 mod edit;

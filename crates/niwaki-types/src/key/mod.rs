@@ -5,6 +5,8 @@
 //! A column's encoding is a marker byte (NULL or not, placed by `nulls_first`), then the value. The
 //! value's bytes are inverted when the column is descending. No encoding is a proper prefix of
 //! another one of the same column: fixed types have one length, the others a terminator.
+//!
+//! This file has the values without parts. The others are in `jsonb`, `array` and `record`.
 #![deny(clippy::indexing_slicing)]
 
 mod array;

@@ -2,6 +2,10 @@
 //!
 //! The row begins with the null bitmap, if any value is NULL. Then follow the values that are not
 //! NULL, packed without alignment. The README gives every byte.
+//!
+//! The order: one value (`value`) with containers (`array`, `record`) and forms that are not plain
+//! (`apart`), rows of temporary files (`tagged`), comparison by stored bytes (`same`,
+//! `record_image`), then reading (`view`).
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod apart;

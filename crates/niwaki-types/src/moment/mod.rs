@@ -1,8 +1,8 @@
 //! Days, moments, times of day and intervals as numbers: limits, zones and arithmetic.
 //!
 //! Days and microseconds count from 2000-01-01. The order: days (`calendar`), lengths of time
-//! (`interval`, `interval_typmod`), zones (`offset`, `abbreviations`, `zone`), arithmetic (`operations`,
-//! `time_of_day`, `construct`).
+//! (`interval`, `interval_typmod`), zones (`offset`, `abbreviations`, `zone`), arithmetic
+//! (`operations`, `time_of_day`, `construct`).
 
 pub(crate) mod abbreviations;
 pub(crate) mod calendar;

@@ -4,6 +4,9 @@
 //! that fit 127 bits, which is nearly all there are, live in an `i128`, and larger ones in a big
 //! integer. PostgreSQL counts in base 10000 instead. Where its scale rules show that (division,
 //! roots), the base-10000 weight is computed from the decimal digits.
+//!
+//! The order: the number and its order, in this file, arithmetic (`arith`, `whole`, `functions`),
+//! other forms (`convert`, `text`, `binary`), and pictures (`picture`).
 
 mod arith;
 mod binary;

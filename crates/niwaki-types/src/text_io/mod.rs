@@ -1,4 +1,7 @@
 //! Values as text, in and out, exactly as PostgreSQL reads and shows them.
+//!
+//! The order: containers (`array`, `record`), then any value (`input`, `output`). The first two
+//! and the last two call each other.
 
 mod array;
 pub(crate) mod input;

@@ -4,6 +4,8 @@
 //! integers. All other values, and numerics that do not fit, stand as [`Datum`]. A mask says which
 //! values are NULL; it is empty while none is. In the place of a NULL stands a value that may be
 //! computed with.
+//!
+//! The order: parts of a column (`decimals`, `texts`), then the column, in this file.
 
 mod decimals;
 #[cfg(test)]

@@ -5,6 +5,8 @@
 //!
 //! Values know no session. So the thread of a statement holds the question to ask ([`asking`]), and
 //! [`tick`] costs a subtraction nearly always.
+//!
+//! Memory that values take is charged in `charge`, which also counts work.
 
 pub(crate) mod charge;
 
