@@ -6,8 +6,8 @@
 use niwaki_env::hostile::Target;
 use niwaki_storage::{RelFile, RelFileId, Xid};
 
-use crate::record::{DecodedEnd, DecodedStates, EndRecord, StatesRecord};
-use crate::xact::{PackedStates, unpack};
+use crate::xact::record::{DecodedEnd, DecodedStates, EndRecord, StatesRecord};
+use crate::xact::status_page::{PackedStates, unpack};
 
 /// One entry for each decoder: its name, valid inputs to begin with, and the function that calls
 /// it.

@@ -1,39 +1,47 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod closing;
-mod command;
-mod commit;
+// The wings, lowest first. A wing names only itself and the wings before it.
+//
+// Errors of transactions, snapshots and locks.
 mod error;
-mod holders;
+// Options of the manager.
+mod options;
+// States of transactions, in memory, in a file and on pages.
+mod xact;
+// Snapshots, and the versions that must stay for them.
+mod visibility;
+// Objects, modes and sets of locks, without their holders.
+mod locks;
+// The handles, which own each other: manager, sessions, lock table. Transactions.
+mod handle;
+// Taking, awaiting and releasing locks.
+mod waiting;
+// Commits, checkpoints, recovery, closing.
+mod durability;
+// Sessions, snapshots and locks, as monitoring shows them.
+mod monitoring;
+// Fuzz targets of the decoders.
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
-pub mod locks;
-mod manager;
+
+pub use durability::commit::{CommitLog, Durability};
+pub use error::{Error, Interrupted, Result};
+pub use handle::manager::{TransactionManager, XidStatus};
+pub use handle::session::{SessionControl, SessionInfo, Sleep};
+pub use handle::transaction::{BeginOptions, Isolation, Readers, Transaction};
+pub use handle::view::View;
+pub use locks::key::{LockInfo, LockKey, RowKey, TableId, WaitPolicy};
+pub use locks::mode::{RowLockMode, TableLockMode};
+pub use monitoring::holders::{Holders, RegisteredSnapshot};
+pub use options::TxnOptions;
+pub use visibility::command::{CommandId, TupleCid};
+pub use visibility::snapshot::{Horizon, Snapshot};
+pub use waiting::advisory::{AdvisoryKey, AdvisoryLocks};
+pub use waiting::kept::KeptLock;
+pub use waiting::queue::LockManager;
+pub use waiting::row::TupleGuard;
+
 #[cfg(all(test, feature = "loom"))]
 mod model;
-mod options;
-mod record;
-mod registry;
-mod session;
-mod snapshot;
-mod transaction;
-mod turns;
-mod view;
-mod xact;
-
-pub use command::{CommandId, TupleCid};
-pub use commit::{CommitLog, Durability};
-pub use error::{Error, Interrupted, Result};
-pub use holders::{Holders, RegisteredSnapshot};
-pub use locks::{
-    AdvisoryKey, AdvisoryLocks, KeptLock, LockInfo, LockKey, LockManager, RowKey, RowLockMode,
-    TableId, TableLockMode, TupleGuard, WaitPolicy,
-};
-pub use manager::{TransactionManager, XidStatus};
-pub use options::TxnOptions;
-pub use session::{SessionControl, SessionInfo, Sleep};
-pub use snapshot::{Horizon, Snapshot};
-pub use transaction::{BeginOptions, Isolation, Readers, Transaction};
-pub use view::View;

@@ -12,10 +12,11 @@ use niwaki_env::sync::atomic::{AtomicBool, Ordering};
 use niwaki_env::{Env, bugs};
 use niwaki_storage::{Csn, Lsn, RelFile, Xid};
 
-use crate::command::CommandId;
-use crate::commit::mark_and_publish;
-use crate::snapshot::{Horizon, Registration, SnapshotSlots};
-use crate::xact::{XIDS_PER_SEGMENT, XactStates};
+use crate::durability::commit::mark_and_publish;
+use crate::visibility::command::CommandId;
+use crate::visibility::snapshot::{Horizon, Registration, SnapshotSlots};
+use crate::xact::directory::XactStates;
+use crate::xact::segment::XIDS_PER_SEGMENT;
 use crate::{
     BeginOptions, CommitLog, TableId, TableLockMode, TransactionManager, TxnOptions, WaitPolicy,
 };

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 
 use niwaki_env::sync::atomic::AtomicU64;
 
-use super::page::PageNote;
-use super::{LockKey, TableId};
+use crate::handle::page_locks::PageNote;
+use crate::locks::key::{LockKey, TableId};
 
 /// Tables that a session can lock on the fast path at a time: two cache lines.
 pub(crate) const FAST_SLOTS: usize = 16;
@@ -92,7 +92,7 @@ impl HeldLocks {
     }
 
     /// Notes a set of bits.
-    pub(super) fn push_page(&self, note: PageNote) {
+    pub(crate) fn push_page(&self, note: PageNote) {
         let mut pages = self.pages.borrow_mut();
         let at = match pages.last() {
             // The note belongs to an outer savepoint.
@@ -105,12 +105,12 @@ impl HeldLocks {
     }
 
     /// Removes the last note of a set of bits of this level or an inner one.
-    pub(super) fn pop_page(&self, level: u32) -> Option<PageNote> {
+    pub(crate) fn pop_page(&self, level: u32) -> Option<PageNote> {
         self.pages.borrow_mut().pop_if(|note| note.level >= level)
     }
 
     /// Removes the note of a set that is gone.
-    pub(super) fn forget_page(&self, note: &PageNote) {
+    pub(crate) fn forget_page(&self, note: &PageNote) {
         let mut pages = self.pages.borrow_mut();
         // The note is the newest one in all likelihood.
         if let Some(at) = pages.iter().rposition(|other| other == note) {
@@ -120,7 +120,7 @@ impl HeldLocks {
 
     /// Moves all notes of inner levels to `level`. `merges` returns true for a note whose set
     /// merged into another; such a note is removed.
-    pub(super) fn lower_pages(&self, level: u32, merges: impl Fn(&PageNote) -> bool) {
+    pub(crate) fn lower_pages(&self, level: u32, merges: impl Fn(&PageNote) -> bool) {
         let mut pages = self.pages.borrow_mut();
         let first = pages.iter().rposition(|note| note.level <= level).map_or(0, |at| at + 1);
         let gone = pages.extract_if(first.., |note| {
@@ -184,7 +184,7 @@ impl HeldLocks {
 }
 
 /// Returns the level of a lock that is taken while this number of savepoints is open.
-pub(super) fn level(savepoints: usize) -> u32 {
+pub(crate) fn level(savepoints: usize) -> u32 {
     // A transaction runs out of memory before it has more savepoints than this.
     u32::try_from(savepoints).unwrap_or(u32::MAX)
 }

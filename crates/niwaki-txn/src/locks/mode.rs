@@ -1,6 +1,6 @@
 //! Lock modes and their conflicts.
 
-use super::LockKey;
+use crate::locks::key::LockKey;
 
 /// Modes of a table lock, as in PostgreSQL, from weak to strong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,7 +7,7 @@ const WORD_BITS: usize = u64::BITS as usize;
 /// Rows of one page. Line pointers below 128 need no memory beside the set, and most pages have no
 /// more.
 #[derive(Clone, Debug)]
-pub(super) enum RowSet {
+pub(crate) enum RowSet {
     Small([u64; 2]),
     Large(Vec<u64>),
 }
@@ -40,12 +40,12 @@ impl RowSet {
         }
     }
 
-    pub(super) fn insert(&mut self, row: OffsetNumber) {
+    pub(crate) fn insert(&mut self, row: OffsetNumber) {
         let (word, bit) = self.word(row);
         *word |= bit;
     }
 
-    pub(super) fn remove(&mut self, row: OffsetNumber) {
+    pub(crate) fn remove(&mut self, row: OffsetNumber) {
         if self.contains(row) {
             let (word, bit) = self.word(row);
             *word &= !bit;
@@ -53,17 +53,17 @@ impl RowSet {
     }
 
     #[inline]
-    pub(super) fn contains(&self, row: OffsetNumber) -> bool {
+    pub(crate) fn contains(&self, row: OffsetNumber) -> bool {
         let (at, bit) = place(row);
         self.words().get(at).is_some_and(|word| word & bit != 0)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.words().iter().all(|word| *word == 0)
     }
 
     /// Returns the rows, in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = OffsetNumber> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = OffsetNumber> {
         (0_u16..).zip(self.words()).flat_map(|(at, word)| {
             let mut left = *word;
             std::iter::from_fn(move || {

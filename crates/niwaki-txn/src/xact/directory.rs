@@ -17,9 +17,9 @@ use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_storage::{Csn, Xid};
 
-use super::spill::Spilled;
-use super::{XIDS_PER_SEGMENT, limit, segment_of};
 use crate::error::{Error, Result};
+use crate::xact::segment::{XIDS_PER_SEGMENT, limit, segment_of};
+use crate::xact::spill::Spilled;
 
 /// State: not ended, or not yet visible to other transactions.
 pub(crate) const RUNNING: u64 = 0;

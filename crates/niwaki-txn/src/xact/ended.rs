@@ -13,9 +13,9 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::RwLock;
 use niwaki_storage::Xid;
 
-use super::directory::{ABORTED, ANCIENT, place_of};
-use super::status_page::{PackedStates, STATE_BYTES, unpack};
-use super::{XIDS_PER_SEGMENT, limit, segment_of};
+use crate::xact::directory::{ABORTED, ANCIENT, place_of};
+use crate::xact::segment::{XIDS_PER_SEGMENT, limit, segment_of};
+use crate::xact::status_page::{PackedStates, STATE_BYTES, unpack};
 
 /// The greatest number of bytes that the copies take: 8 MiB. Enough for a hundred thousand segments
 /// in which every transaction committed.

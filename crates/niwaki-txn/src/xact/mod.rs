@@ -1,37 +1,12 @@
-//! Transaction states: recent segments in memory or in a temporary file, older ones on status pages
-//! in two bits per transaction.
+//! States of transactions: recent segments in memory or in a temporary file, older ones on status
+//! pages in two bits per transaction.
+//!
+//! The order: segments of ids (`segment`), the bytes of pages and records (`status_page`, `record`),
+//! the states in a file (`spill`), in frames (`directory`) and on pages (`ended`).
 
-mod directory;
-mod durable;
-mod ended;
-mod spill;
-mod status_page;
-mod unseen;
-
-pub(crate) use directory::{ANCIENT, XactStates};
-pub(crate) use durable::Shrunk;
-#[cfg(any(test, feature = "hostile"))]
-pub(crate) use status_page::unpack;
-pub(crate) use status_page::{PackedStates, STATE_BYTES};
-
-/// Transactions per segment: the number that one status page holds at two bits each. Few under the
-/// deterministic scheduler, so that segments come and go all the time.
-pub(crate) const XIDS_PER_SEGMENT: u64 = limit(STATE_BYTES * 4, 8, 4) as u64;
-
-/// Chooses a limit: the real one, or a smaller one under the deterministic scheduler and again
-/// under the model checker.
-pub(crate) const fn limit(real: usize, scheduled: usize, model_checked: usize) -> usize {
-    if niwaki_env::sync::MODEL_CHECKED {
-        model_checked
-    } else if niwaki_env::sync::SCHEDULED {
-        scheduled
-    } else {
-        real
-    }
-}
-
-/// Returns the number of the segment that holds the state of this transaction.
-#[inline]
-pub(crate) fn segment_of(xid: niwaki_storage::Xid) -> u64 {
-    xid.0 / XIDS_PER_SEGMENT
-}
+pub(crate) mod directory;
+pub(crate) mod ended;
+pub(crate) mod record;
+pub(crate) mod segment;
+pub(crate) mod spill;
+pub(crate) mod status_page;

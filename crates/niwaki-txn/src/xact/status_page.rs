@@ -6,7 +6,7 @@
 
 use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE};
 
-use super::directory::{ABORTED, ANCIENT, RUNNING};
+use crate::xact::directory::{ABORTED, ANCIENT, RUNNING};
 
 /// Bytes of states on a page: the page without its header.
 pub(crate) const STATE_BYTES: usize = PAGE_SIZE - HEADER_SIZE;

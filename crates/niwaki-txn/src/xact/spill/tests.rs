@@ -9,9 +9,9 @@ use niwaki_env::rng::SeededRng;
 use niwaki_env::vfs::{MemoryVfs, Vfs};
 use niwaki_storage::{CheckpointKind, Csn, Storage, StorageOptions, Xid};
 
-use super::super::directory::FRAMES_KEPT;
-use super::super::ended::BYTES_MAX;
 use super::*;
+use crate::xact::directory::FRAMES_KEPT;
+use crate::xact::ended::BYTES_MAX;
 use crate::{
     BeginOptions, Durability, Snapshot, Transaction, TransactionManager, TxnOptions, XidStatus,
 };

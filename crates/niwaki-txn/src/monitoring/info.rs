@@ -3,10 +3,11 @@
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_storage::OffsetNumber;
 
-use super::deadlock::Graph;
-use super::held::{TENTATIVE, WEAK_MODES, fast_table};
-use super::queue::bits;
-use super::{LockInfo, LockKey, LockManager, RowLockMode, TableLockMode};
+use crate::locks::held::{TENTATIVE, WEAK_MODES, fast_table};
+use crate::locks::key::{LockInfo, LockKey};
+use crate::locks::mode::{RowLockMode, TableLockMode};
+use crate::waiting::deadlock::Graph;
+use crate::waiting::queue::{LockManager, bits};
 
 impl LockManager {
     /// Returns all locks held and waited for (`pg_locks`). The list is no picture of one moment:
@@ -84,7 +85,7 @@ fn info(backend: i32, key: LockKey, bit: u8, granted: bool) -> LockInfo {
 }
 
 /// Returns PostgreSQL's name of the mode with this bit.
-pub(super) fn mode_name(key: &LockKey, bit: u8, granted: bool) -> &'static str {
+pub(crate) fn mode_name(key: &LockKey, bit: u8, granted: bool) -> &'static str {
     let at = bit.trailing_zeros() as usize;
     match key {
         LockKey::Table(_) | LockKey::Advisory(_) | LockKey::Notifications => {

@@ -22,14 +22,15 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, Ordering, fence};
 use niwaki_env::sync::{spin_loop, thread};
 
-use super::held::{
-    FAST_SLOTS, HeldLocks, TENTATIVE, WEAK_MODES, fast_table, fast_word, fits_fast_word,
+use crate::handle::lock_table::Partition;
+use crate::handle::session::SessionControl;
+use crate::locks::held::{
+    FAST_SLOTS, HeldLocks, LockMark, TENTATIVE, WEAK_MODES, fast_table, fast_word, fits_fast_word,
 };
-use super::mode::Mode;
-use super::partition::Partition;
-use super::{LockKey, LockManager, LockMark, TableId, TableLockMode};
-use crate::session::SessionControl;
-use crate::xact::limit;
+use crate::locks::key::{LockKey, TableId};
+use crate::locks::mode::{Mode, TableLockMode};
+use crate::waiting::queue::LockManager;
+use crate::xact::segment::limit;
 
 /// Counters of strong locks. Tables share a counter when their numbers collide, which costs only
 /// speed.
@@ -148,7 +149,7 @@ impl LockManager {
 
     /// Moves all fast-path locks on `table` to `partition`, which is the table's. The caller has
     /// raised the table's strong count.
-    pub(super) fn move_fast_locks(
+    pub(crate) fn move_fast_locks(
         sessions: &[Arc<SessionControl>],
         partition: &mut Partition,
         table: TableId,

@@ -8,7 +8,7 @@
 //! SHRUNK          number u64; page 0 is the image of the segment's status page
 //! ```
 
-use crate::xact::{PackedStates, STATE_BYTES};
+use crate::xact::status_page::{PackedStates, STATE_BYTES};
 use niwaki_storage::{RelFile, RelFileId, Xid};
 
 /// Record kind: a transaction committed.
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    const FORMAT: &str = include_str!("../../../docs/format.md");
+    const FORMAT: &str = include_str!("../../../../docs/format.md");
 
     /// Returns offset, size and name of each row of the table under a heading. A field without a
     /// size extends to the end.
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(rows[0], (0, Some(HEADER_SIZE), "header"));
         assert_eq!(rows[1], (HEADER_SIZE, Some(STATE_BYTES), "states"));
         assert_eq!(HEADER_SIZE + STATE_BYTES, PAGE_SIZE);
-        assert_eq!(crate::xact::XIDS_PER_SEGMENT, 32_672);
+        assert_eq!(crate::xact::segment::XIDS_PER_SEGMENT, 32_672);
         assert!(FORMAT.contains("32,672 to a page"));
         let mut packed = PackedStates::new();
         packed.set(5, 99);

@@ -2,9 +2,9 @@
 
 use niwaki_storage::{Csn, Xid};
 
-use super::XIDS_PER_SEGMENT;
-use super::directory::RUNNING;
-use crate::manager::TransactionManager;
+use crate::handle::manager::TransactionManager;
+use crate::xact::directory::RUNNING;
+use crate::xact::segment::XIDS_PER_SEGMENT;
 
 impl TransactionManager {
     /// Returns the oldest transaction that runs, or that committed after `snapshot`; without one,
@@ -52,11 +52,11 @@ mod tests {
     use niwaki_env::Env;
     use niwaki_storage::{Storage, StorageOptions, Xid};
 
-    use crate::commit::Durability;
-    use crate::manager::TransactionManager;
+    use crate::durability::commit::Durability;
+    use crate::handle::manager::TransactionManager;
+    use crate::handle::session::SessionControl;
+    use crate::handle::transaction::{BeginOptions, Transaction};
     use crate::options::TxnOptions;
-    use crate::session::SessionControl;
-    use crate::transaction::{BeginOptions, Transaction};
 
     fn begin(manager: &Arc<TransactionManager>) -> (Arc<SessionControl>, Transaction, Xid) {
         let session = manager.register_session().unwrap();

@@ -7,14 +7,16 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_storage::{Csn, RelFile, Xid};
 
-use crate::command::{ComboTable, CommandId, TupleCid};
-use crate::commit::Durability;
+use crate::durability::commit::Durability;
 use crate::error::{Error, Result};
-use crate::locks::{HeldLocks, LockMark, RowKey, RowLockMode};
-use crate::manager::TransactionManager;
-use crate::session::SessionControl;
-use crate::snapshot::{Registration, Snapshot};
-use crate::view::View;
+use crate::handle::manager::TransactionManager;
+use crate::handle::session::SessionControl;
+use crate::handle::view::View;
+use crate::locks::held::{HeldLocks, LockMark};
+use crate::locks::key::RowKey;
+use crate::locks::mode::RowLockMode;
+use crate::visibility::command::{ComboTable, CommandId, TupleCid};
+use crate::visibility::snapshot::{Registration, Snapshot};
 
 /// Isolation level: the changes of other transactions that a transaction sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

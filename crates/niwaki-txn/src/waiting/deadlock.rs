@@ -27,23 +27,23 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::MutexGuard;
 use niwaki_storage::Xid;
 
-use super::entry::is;
-use super::info::mode_name;
-use super::mode::Mode;
-use super::partition::Partition;
-use super::queue::describe;
-use super::wait::WaitInfo;
-use super::{LockKey, LockManager};
 use crate::error::{Error, Result};
-use crate::registry::Registry;
-use crate::session::SessionControl;
+use crate::handle::lock_entry::is;
+use crate::handle::lock_table::Partition;
+use crate::handle::registry::Registry;
+use crate::handle::session::SessionControl;
+use crate::locks::key::LockKey;
+use crate::locks::mode::Mode;
+use crate::monitoring::info::mode_name;
+use crate::waiting::queue::{LockManager, describe};
+use crate::waiting::wait::WaitInfo;
 
 /// The greatest number of waiters that the search moves before it chooses a victim. It lets as many
 /// readers wait behind one writer. More moves would take long while the lock table is locked.
 const MOVES_MAX: usize = 100;
 
 /// The graph of waits between sessions at this moment.
-pub(super) struct Graph<'a> {
+pub(crate) struct Graph<'a> {
     locks: &'a LockManager,
     sessions: &'a [Arc<SessionControl>],
     /// The index of each session in `sessions`.
@@ -55,8 +55,8 @@ pub(super) struct Graph<'a> {
 
 /// A wait for `to`. A wait is `soft` if `to` only stands ahead in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Edge {
-    pub(super) to: usize,
+pub(crate) struct Edge {
+    pub(crate) to: usize,
     soft: bool,
 }
 
@@ -86,7 +86,7 @@ impl Move {
 
 impl<'a> Graph<'a> {
     /// Builds the graph. The lock table stays locked until the graph is dropped.
-    pub(super) fn new(locks: &'a LockManager, sessions: &'a [Arc<SessionControl>]) -> Self {
+    pub(crate) fn new(locks: &'a LockManager, sessions: &'a [Arc<SessionControl>]) -> Self {
         let indexes = sessions.iter().enumerate().map(|(at, session)| (Arc::as_ptr(session), at));
         let (indexes, owners) = (indexes.collect(), Registry::owners(sessions));
         Self { locks, sessions, indexes, owners, partitions: locks.lock_all() }
@@ -105,7 +105,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Returns the sessions for which the session waits.
-    pub(super) fn edges(&self, from: usize) -> Vec<Edge> {
+    pub(crate) fn edges(&self, from: usize) -> Vec<Edge> {
         let session = &self.sessions[from];
         let Some(wait) = session.current_wait() else { return Vec::new() };
         if let LockKey::Transaction(xid) = wait.key {
@@ -306,7 +306,7 @@ impl LockManager {
     ///
     /// # Errors
     /// [`Error::Deadlock`]: the session is the victim, and has left its queue.
-    pub(super) fn look_for_deadlock(&self, session: &SessionControl) -> Result<()> {
+    pub(crate) fn look_for_deadlock(&self, session: &SessionControl) -> Result<()> {
         let Some(detail) = self.find_deadlock(session) else { return Ok(()) };
         session.note_deadlock();
         Err(Error::Deadlock { detail })

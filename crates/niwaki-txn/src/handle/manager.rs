@@ -7,16 +7,18 @@ use niwaki_env::Env;
 use niwaki_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use niwaki_storage::{Csn, Error as StorageError, Storage, Xid};
 
-use crate::commit::{CommitLog, CommitQueue, StorageLog};
+use crate::durability::commit::{CommitLog, CommitQueue, StorageLog};
+use crate::durability::durable::Shrunk;
 use crate::error::{Error, Result};
-use crate::locks::LockManager;
+use crate::handle::registry::Registry;
+use crate::handle::session::{SessionControl, SessionInfo};
+use crate::handle::transaction::{BeginOptions, Transaction};
 use crate::options::TxnOptions;
-use crate::record::RECORD_SEGMENT;
-use crate::registry::Registry;
-use crate::session::{SessionControl, SessionInfo};
-use crate::snapshot::{Horizon, Registration, SnapshotSlots};
-use crate::transaction::{BeginOptions, Transaction};
-use crate::xact::{Shrunk, XactStates, segment_of};
+use crate::visibility::snapshot::{Horizon, Registration, SnapshotSlots};
+use crate::waiting::queue::LockManager;
+use crate::xact::directory::XactStates;
+use crate::xact::record::RECORD_SEGMENT;
+use crate::xact::segment::segment_of;
 
 /// The first CSN that a snapshot can have; commits have greater CSNs.
 pub(crate) const CSN_BEFORE_ALL: Csn = Csn(2);

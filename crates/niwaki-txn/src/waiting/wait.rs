@@ -7,9 +7,10 @@ use niwaki_env::sync::atomic::{AtomicU32, Ordering};
 use niwaki_env::sync::spin_loop;
 use niwaki_storage::Xid;
 
-use super::{LockKey, LockManager};
 use crate::error::{Interrupted, Result};
-use crate::session::SessionControl;
+use crate::handle::session::SessionControl;
+use crate::locks::key::LockKey;
+use crate::waiting::queue::LockManager;
 
 /// Signal: the wait goes on.
 const WAITING: u8 = 0;
@@ -52,7 +53,7 @@ impl SessionControl {
     }
 
     /// Notes that the session looks for deadlocks. Returns whether it did so earlier in this wait.
-    pub(super) fn note_look(&self) -> bool {
+    pub(crate) fn note_look(&self) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.as_mut().is_some_and(|wait| std::mem::replace(&mut wait.looked, true))
     }

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::LockKey;
-use super::mode::Mode;
-use crate::session::SessionControl;
+use crate::handle::session::SessionControl;
+use crate::locks::key::LockKey;
+use crate::locks::mode::Mode;
 
 /// A lock that sessions hold or wait for.
 #[derive(Debug, Default)]

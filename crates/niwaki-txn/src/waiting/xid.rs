@@ -8,12 +8,13 @@ use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicUsize, Ordering, fence};
 use niwaki_storage::Xid;
 
-use super::{LockKey, LockManager, WaitPolicy};
 use crate::error::Result;
-use crate::manager::XidStatus;
-use crate::session::SessionControl;
-use crate::transaction::Transaction;
-use crate::xact::limit;
+use crate::handle::manager::XidStatus;
+use crate::handle::session::SessionControl;
+use crate::handle::transaction::Transaction;
+use crate::locks::key::{LockKey, WaitPolicy};
+use crate::waiting::queue::LockManager;
+use crate::xact::segment::limit;
 
 const SHARDS: usize = limit(64, 4, 1);
 

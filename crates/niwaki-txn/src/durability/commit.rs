@@ -9,11 +9,11 @@ use niwaki_env::sync::{Mutex, MutexGuard};
 use niwaki_storage::{Csn, Lsn, Manager, Record, RelFile, Storage, Xid};
 
 use crate::error::Result;
-use crate::manager::TransactionManager;
-use crate::record::{EndRecord, RECORD_ABORT, RECORD_COMMIT};
-use crate::session::SessionControl;
-use crate::snapshot::SnapshotSlots;
-use crate::xact::XactStates;
+use crate::handle::manager::TransactionManager;
+use crate::handle::session::SessionControl;
+use crate::visibility::snapshot::SnapshotSlots;
+use crate::xact::directory::XactStates;
+use crate::xact::record::{EndRecord, RECORD_ABORT, RECORD_COMMIT};
 
 /// Moment at which a commit may be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

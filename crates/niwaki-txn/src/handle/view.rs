@@ -2,9 +2,9 @@
 
 use niwaki_storage::{Csn, Xid};
 
-use crate::command::{CommandId, TupleCid};
-use crate::snapshot::Snapshot;
-use crate::transaction::Transaction;
+use crate::handle::transaction::Transaction;
+use crate::visibility::command::{CommandId, TupleCid};
+use crate::visibility::snapshot::Snapshot;
 
 /// The view of one statement, for visibility checks. Borrowed from the transaction for the duration
 /// of a call; cheap.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use niwaki_storage::Csn;
 
-use crate::manager::TransactionManager;
+use crate::handle::manager::TransactionManager;
 
 /// A registered snapshot, as monitoring shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,11 +4,11 @@ use std::hash::{BuildHasher, Hash};
 
 use niwaki_env::hash::{FixedHash, HashMap};
 
-use super::entry::{Carried, Entry, is};
-use super::page::{PageKey, PageLocks, PageNote};
-use super::row_set::RowSet;
-use super::{LockKey, RowKey};
-use crate::session::SessionControl;
+use crate::handle::lock_entry::{Carried, Entry, is};
+use crate::handle::page_locks::{PageKey, PageLocks, PageNote};
+use crate::handle::session::SessionControl;
+use crate::locks::key::{LockKey, RowKey};
+use crate::locks::row_set::RowSet;
 
 /// Pages, and keys, for which a nearly empty partition keeps room: about 40 kB.
 const ROOM_KEPT: usize = 256;
@@ -22,7 +22,7 @@ fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
 }
 
 /// Returns the number of a key's partition, below `partitions`.
-pub(super) fn place(key: &LockKey, partitions: usize) -> usize {
+pub(crate) fn place(key: &LockKey, partitions: usize) -> usize {
     fn hash(of: impl Hash) -> u64 {
         FixedHash::default().hash_one(of)
     }
@@ -39,12 +39,12 @@ pub(super) fn place(key: &LockKey, partitions: usize) -> usize {
 pub(crate) struct Partition {
     pub(crate) entries: HashMap<LockKey, Entry>,
     /// Pages with locked rows. A row with an entry is promoted here.
-    pub(super) pages: HashMap<PageKey, PageLocks>,
+    pub(crate) pages: HashMap<PageKey, PageLocks>,
 }
 
 impl Partition {
     /// Returns the entry of a key. A row without an entry is promoted.
-    pub(super) fn entry(&mut self, key: LockKey) -> &mut Entry {
+    pub(crate) fn entry(&mut self, key: LockKey) -> &mut Entry {
         self.entries.entry(key).or_insert_with(|| match key {
             LockKey::Row(row) => {
                 self.pages.entry(PageKey::of(&row)).or_default().promote(row.root.offset)
@@ -55,7 +55,7 @@ impl Partition {
 
     /// Returns the page of a row, and the row's entry if it is promoted. The page may be new and
     /// empty.
-    pub(super) fn page(&mut self, row: &RowKey) -> (&mut PageLocks, Option<&mut Entry>) {
+    pub(crate) fn page(&mut self, row: &RowKey) -> (&mut PageLocks, Option<&mut Entry>) {
         let page = self.pages.entry(PageKey::of(row)).or_default();
         let promoted = page.is_promoted(row.root.offset);
         let entry = promoted.then(|| self.entries.get_mut(&LockKey::Row(*row))).flatten();
@@ -63,7 +63,7 @@ impl Partition {
     }
 
     /// Returns the modes in which the sessions that `whose` selects hold the key.
-    pub(super) fn modes(&self, key: &LockKey, whose: impl Fn(&SessionControl) -> bool) -> u8 {
+    pub(crate) fn modes(&self, key: &LockKey, whose: impl Fn(&SessionControl) -> bool) -> u8 {
         if let LockKey::Row(row) = key {
             match self.pages.get(&PageKey::of(row)) {
                 None => return 0,
@@ -78,7 +78,7 @@ impl Partition {
 
     /// Removes an entry that is not needed: no session waits, and for a row, the page has the bits
     /// of all holders.
-    pub(super) fn remove_if_idle(&mut self, key: &LockKey) {
+    pub(crate) fn remove_if_idle(&mut self, key: &LockKey) {
         let Some(entry) = self.entries.get(key).filter(|entry| !entry.is_wanted()) else { return };
         let LockKey::Row(row) = key else {
             if entry.granted.is_empty() {
@@ -98,7 +98,7 @@ impl Partition {
         }
     }
 
-    pub(super) fn remove_if_empty(&mut self, page: &PageKey) {
+    pub(crate) fn remove_if_empty(&mut self, page: &PageKey) {
         if self.pages.get(page).is_some_and(PageLocks::is_empty) {
             self.pages.remove(page);
             shrink(&mut self.pages);
@@ -107,7 +107,7 @@ impl Partition {
 
     /// Takes modes of an entry away from the session. Returns the carried locks that the session
     /// must release with them.
-    pub(super) fn drop_modes(
+    pub(crate) fn drop_modes(
         &mut self,
         session: &SessionControl,
         key: &LockKey,
@@ -122,7 +122,7 @@ impl Partition {
 
     /// Takes a set of bits away from the session. Returns its rows, and the carried locks that the
     /// session must release with them.
-    pub(super) fn drop_bits(
+    pub(crate) fn drop_bits(
         &mut self,
         session: &SessionControl,
         note: &PageNote,

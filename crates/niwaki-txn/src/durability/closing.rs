@@ -19,7 +19,7 @@ use niwaki_env::sync::Parker;
 use niwaki_env::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
-use crate::manager::TransactionManager;
+use crate::handle::manager::TransactionManager;
 
 /// Time between two looks of the closer at the open transactions.
 const NAP: Duration = Duration::from_millis(1);
@@ -71,7 +71,7 @@ impl TransactionManager {
 
 /// Returns whether the session has a transaction. False is stored after all work of the
 /// transaction.
-fn in_transaction(session: &std::sync::Arc<crate::session::SessionControl>) -> bool {
+fn in_transaction(session: &std::sync::Arc<crate::handle::session::SessionControl>) -> bool {
     // SeqCst: pairs with `begin`, as above; and with the release at the transaction's end.
     session.in_transaction.load(Ordering::SeqCst)
 }

@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use niwaki_env::sync::Mutex;
 
-use super::mode::Mode;
-use super::queue::Acquired;
-use super::{LockKey, TableLockMode, WaitPolicy};
 use crate::error::Result;
-use crate::session::SessionControl;
-use crate::transaction::Transaction;
+use crate::handle::session::SessionControl;
+use crate::handle::transaction::Transaction;
+use crate::locks::key::{LockKey, WaitPolicy};
+use crate::locks::mode::{Mode, TableLockMode};
+use crate::waiting::queue::Acquired;
 
 /// The object of an advisory lock: one number of 64 bits, or two of 32, which are never the same.
 /// Each database has numbers of its own.
@@ -88,7 +88,7 @@ impl SessionShares {
     }
 
     /// Notes that the transaction releases a lock. Returns true if the session keeps the lock.
-    pub(super) fn leave(&self, key: &LockKey, mode: u8) -> bool {
+    pub(crate) fn leave(&self, key: &LockKey, mode: u8) -> bool {
         let LockKey::Advisory(key) = key else { return false };
         let mut shares = self.0.lock();
         let Some(share) = shares.get_mut(&(*key, mode)) else { return false };

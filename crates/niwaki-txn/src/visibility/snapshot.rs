@@ -21,9 +21,9 @@ use niwaki_env::sync::plain_atomic;
 use niwaki_env::sync::{Mutex, spin_loop, thread};
 use niwaki_storage::Csn;
 
-use crate::command::CommandId;
 use crate::error::{Error, Result};
-use crate::xact::limit;
+use crate::visibility::command::CommandId;
+use crate::xact::segment::limit;
 
 /// Slot value: no snapshot.
 const FREE: u64 = 0;

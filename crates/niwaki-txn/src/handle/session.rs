@@ -10,10 +10,13 @@ use niwaki_env::sync::{Mutex, Parker, plain_atomic};
 use niwaki_storage::{Csn, Xid};
 
 use crate::error::Interrupted;
-use crate::locks::{FastSlots, LockKey, SessionShares, WaitInfo};
-use crate::manager::TransactionManager;
-use crate::snapshot::Registration;
-use crate::turns::Turns;
+use crate::handle::manager::TransactionManager;
+use crate::handle::turns::Turns;
+use crate::locks::held::FastSlots;
+use crate::locks::key::LockKey;
+use crate::visibility::snapshot::Registration;
+use crate::waiting::advisory::SessionShares;
+use crate::waiting::wait::WaitInfo;
 
 const CANCEL: u32 = 1;
 const TERMINATE: u32 = 2;

@@ -21,11 +21,11 @@ use std::sync::Arc;
 use niwaki_env::seeded_bug;
 use niwaki_storage::{BlockNumber, OffsetNumber, RelFileId, Tid};
 
-use super::RowKey;
-use super::entry::{Attempt, Entry, is};
-use super::mode::Mode;
-use super::row_set::RowSet;
-use crate::session::SessionControl;
+use crate::handle::lock_entry::{Attempt, Entry, is};
+use crate::handle::session::SessionControl;
+use crate::locks::key::RowKey;
+use crate::locks::mode::Mode;
+use crate::locks::row_set::RowSet;
 
 /// The rows of one page: the parts of [`RowKey`] that all of them share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,12 +36,12 @@ pub(crate) struct PageKey {
 }
 
 impl PageKey {
-    pub(super) fn of(row: &RowKey) -> Self {
+    pub(crate) fn of(row: &RowKey) -> Self {
         Self { file: row.file, block: row.root.block, incarnation: row.incarnation }
     }
 
     /// Returns the row with this line pointer.
-    pub(super) fn row(&self, offset: OffsetNumber) -> RowKey {
+    pub(crate) fn row(&self, offset: OffsetNumber) -> RowKey {
         let root = Tid { block: self.block, offset };
         RowKey { file: self.file, root, incarnation: self.incarnation }
     }
@@ -50,10 +50,10 @@ impl PageKey {
 /// One set of bits, as its transaction notes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageNote {
-    pub(super) page: PageKey,
-    pub(super) mode: u8,
+    pub(crate) page: PageKey,
+    pub(crate) mode: u8,
     /// Number of open savepoints when the locks were taken.
-    pub(super) level: u32,
+    pub(crate) level: u32,
 }
 
 /// Locks of rows of one page.
@@ -76,17 +76,17 @@ struct PageGrant {
 impl PageLocks {
     /// Returns the modes in which the sessions that `whose` selects hold the row. Reads the bits
     /// only: a promoted row has an entry.
-    pub(super) fn modes(&self, row: OffsetNumber, whose: impl Fn(&SessionControl) -> bool) -> u8 {
+    pub(crate) fn modes(&self, row: OffsetNumber, whose: impl Fn(&SessionControl) -> bool) -> u8 {
         let grants = self.grants.iter().filter(|it| whose(&it.session) && it.rows.contains(row));
         grants.fold(0, |modes, grant| modes | grant.mode)
     }
 
-    pub(super) fn is_promoted(&self, row: OffsetNumber) -> bool {
+    pub(crate) fn is_promoted(&self, row: OffsetNumber) -> bool {
         self.promoted.contains(row)
     }
 
     /// Creates the entry of a row that has none yet, and marks the row as promoted.
-    pub(super) fn promote(&mut self, row: OffsetNumber) -> Entry {
+    pub(crate) fn promote(&mut self, row: OffsetNumber) -> Entry {
         self.promoted.insert(row);
         let mut entry = Entry::default();
         if !seeded_bug!("promotion_without_bits") {
@@ -98,12 +98,12 @@ impl PageLocks {
     }
 
     /// Marks the row as not promoted: its entry is gone.
-    pub(super) fn demote(&mut self, row: OffsetNumber) {
+    pub(crate) fn demote(&mut self, row: OffsetNumber) {
         self.promoted.remove(row);
     }
 
     /// Returns the sets, without promoted rows: session, mode and rows of each.
-    pub(super) fn sets(&self) -> impl Iterator<Item = (i32, u8, RowSet)> {
+    pub(crate) fn sets(&self) -> impl Iterator<Item = (i32, u8, RowSet)> {
         self.grants.iter().map(|grant| {
             let mut rows = grant.rows.clone();
             self.promoted.iter().for_each(|row| rows.remove(row));
@@ -115,7 +115,7 @@ impl PageLocks {
     /// there is one.
     ///
     /// One pass over the sets, since a small table's page may have a set of every session.
-    pub(super) fn attempt(
+    pub(crate) fn attempt(
         &self,
         session: &SessionControl,
         mode: Mode,
@@ -140,7 +140,7 @@ impl PageLocks {
     }
 
     /// Returns the set of a note, if there is one.
-    pub(super) fn find(&self, session: &SessionControl, mode: u8, level: u32) -> Option<usize> {
+    pub(crate) fn find(&self, session: &SessionControl, mode: u8, level: u32) -> Option<usize> {
         // The set is the newest one in all likelihood.
         self.grants.iter().rposition(|grant| {
             grant.mode == mode && grant.level == level && is(&grant.session, session)
@@ -148,12 +148,12 @@ impl PageLocks {
     }
 
     /// Puts a row into a set.
-    pub(super) fn insert(&mut self, set: usize, row: OffsetNumber) {
+    pub(crate) fn insert(&mut self, set: usize, row: OffsetNumber) {
         self.grants[set].rows.insert(row);
     }
 
     /// Makes a set for a row.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         session: &Arc<SessionControl>,
         note: &PageNote,
@@ -168,7 +168,7 @@ impl PageLocks {
     }
 
     /// Returns the level at which the session took the row in this mode.
-    pub(super) fn level_of(
+    pub(crate) fn level_of(
         &self,
         session: &SessionControl,
         mode: u8,
@@ -181,7 +181,7 @@ impl PageLocks {
 
     /// Takes a row out of a set. Returns true if the row was the set's last one; then the set is
     /// removed.
-    pub(super) fn clear(
+    pub(crate) fn clear(
         &mut self,
         session: &SessionControl,
         note: &PageNote,
@@ -197,7 +197,7 @@ impl PageLocks {
     }
 
     /// Removes a set. Returns its rows, and the promoted ones among them.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         session: &SessionControl,
         note: &PageNote,
@@ -216,7 +216,7 @@ impl PageLocks {
 
     /// Moves a set to the outer level `level`, because its savepoint is released. Returns true if a
     /// set of that level absorbed the rows; then this set is removed.
-    pub(super) fn lower(&mut self, session: &SessionControl, note: &PageNote, level: u32) -> bool {
+    pub(crate) fn lower(&mut self, session: &SessionControl, note: &PageNote, level: u32) -> bool {
         let Some(at) = self.find(session, note.mode, note.level) else { return false };
         let Some(into) = self.find(session, note.mode, level) else {
             self.grants[at].level = level;
@@ -228,7 +228,7 @@ impl PageLocks {
         true
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.grants.is_empty() && self.promoted.is_empty()
     }
 }

@@ -20,17 +20,17 @@ use niwaki_storage::{
     Storage, Xid,
 };
 
-use super::directory::{ABORTED, ANCIENT, FRAMES_KEPT, RUNNING, place_of};
-use super::ended::EndedSegments;
-use super::status_page::{PackedStates, unpack};
-use super::{XIDS_PER_SEGMENT, segment_of};
 use crate::error::Result;
-use crate::manager::TransactionManager;
-use crate::record::{
+use crate::handle::manager::TransactionManager;
+use crate::visibility::snapshot::Horizon;
+use crate::xact::directory::{ABORTED, ANCIENT, FRAMES_KEPT, RUNNING, place_of};
+use crate::xact::ended::EndedSegments;
+use crate::xact::record::{
     DecodedEnd, DecodedStates, RECORD_ABORT, RECORD_COMMIT, RECORD_SEGMENT, RECORD_SHRUNK,
     RECORD_STATES, StatesRecord,
 };
-use crate::snapshot::Horizon;
+use crate::xact::segment::{XIDS_PER_SEGMENT, segment_of};
+use crate::xact::status_page::{PackedStates, unpack};
 
 /// The relation of the status pages; its number is reserved.
 pub(crate) const STATUS_FILE: RelFile = RelFile { id: RelFileId(1), logged: true };
@@ -60,9 +60,9 @@ pub(crate) struct Shrunk {
 /// Summary of a segment's states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
-    pub(super) running: bool,
+    pub(crate) running: bool,
     /// Lowest and highest CSN; `None` without commits.
-    pub(super) commits: Option<(u64, u64)>,
+    pub(crate) commits: Option<(u64, u64)>,
 }
 
 impl TransactionManager {
@@ -315,7 +315,7 @@ fn read_status_page(storage: &Storage, segment: u64) -> Result<PackedStates> {
 
 impl Shrunk {
     /// Returns the first segment that has commits and none that this snapshot sees.
-    pub(super) fn first_unseen(&self, snapshot: Csn) -> Option<u64> {
+    pub(crate) fn first_unseen(&self, snapshot: Csn) -> Option<u64> {
         let recent = self.recent.read();
         recent.iter().find(|(_, csn)| **csn > snapshot).map(|(segment, _)| *segment)
     }

@@ -5,20 +5,22 @@ use std::sync::Arc;
 use niwaki_env::sync::atomic::{AtomicUsize, Ordering, fence};
 use niwaki_env::sync::{Mutex, MutexGuard};
 
-use super::entry::{Attempt, Carried, Observer, is};
-use super::fast::{Fast, StrongCounts, is_strong, is_weak};
-use super::mode::Mode;
-use super::partition::{Partition, place};
-use super::row::RowCounts;
-use super::wait::Luck;
-use super::xid::XidWaits;
-use super::{AdvisoryKey, HeldLocks, LockKey, LockMark, TableId, TableLockMode, WaitPolicy};
 use crate::error::{Error, Result};
+use crate::handle::lock_entry::{Attempt, Carried, Observer, is};
+use crate::handle::lock_table::{Partition, place};
+use crate::handle::registry::Registry;
+use crate::handle::session::SessionControl;
+use crate::handle::transaction::Transaction;
+use crate::locks::held::{HeldLocks, LockMark};
+use crate::locks::key::{LockKey, TableId, WaitPolicy};
+use crate::locks::mode::{Mode, TableLockMode};
 use crate::options::TxnOptions;
-use crate::registry::Registry;
-use crate::session::SessionControl;
-use crate::transaction::Transaction;
-use crate::xact::limit;
+use crate::waiting::advisory::AdvisoryKey;
+use crate::waiting::fast::{Fast, StrongCounts, is_strong, is_weak};
+use crate::waiting::row::RowCounts;
+use crate::waiting::wait::Luck;
+use crate::waiting::xid::XidWaits;
+use crate::xact::segment::limit;
 
 pub(crate) const PARTITIONS: usize = limit(16, 2, 1);
 
@@ -27,14 +29,14 @@ pub(crate) const PARTITIONS: usize = limit(16, 2, 1);
 pub struct LockManager {
     pub(crate) partitions: [Mutex<Partition>; PARTITIONS],
     pub(crate) registry: Arc<Registry>,
-    pub(super) strong: StrongCounts,
-    pub(super) rows: RowCounts,
-    pub(super) xids: XidWaits,
+    pub(crate) strong: StrongCounts,
+    pub(crate) rows: RowCounts,
+    pub(crate) xids: XidWaits,
     /// Held by the one session that looks for deadlocks.
-    pub(super) detecting: Mutex<()>,
+    pub(crate) detecting: Mutex<()>,
     /// Waiters that spin now.
-    pub(super) spinning: AtomicUsize,
-    pub(super) luck: Luck,
+    pub(crate) spinning: AtomicUsize,
+    pub(crate) luck: Luck,
 }
 
 /// Outcome of a successful call: the way in which a lock was acquired, or that it was skipped.
@@ -66,7 +68,7 @@ impl LockManager {
         place(key, PARTITIONS)
     }
 
-    pub(super) fn partition(&self, key: &LockKey) -> &Mutex<Partition> {
+    pub(crate) fn partition(&self, key: &LockKey) -> &Mutex<Partition> {
         &self.partitions[self.partition_of(key)]
     }
 
@@ -237,7 +239,7 @@ impl LockManager {
 
     /// Takes a lock that the caller notes and releases. `held`: the number of locks that its
     /// transaction has.
-    pub(super) fn acquire_for_session(
+    pub(crate) fn acquire_for_session(
         &self,
         session: &Arc<SessionControl>,
         key: LockKey,
@@ -397,7 +399,7 @@ impl LockManager {
     }
 
     /// Releases the locks that were carried along with locks that the session released.
-    pub(super) fn release_carried(&self, session: &SessionControl, carried: Vec<Carried>) {
+    pub(crate) fn release_carried(&self, session: &SessionControl, carried: Vec<Carried>) {
         // Ends: a row is carried to younger rows only.
         for Carried { to, modes, .. } in carried {
             self.release(session, &to, modes);
@@ -405,7 +407,7 @@ impl LockManager {
     }
 
     /// Lets every holder of `from` hold `to` too, until it releases `from`.
-    pub(super) fn copy_grants(&self, from: LockKey, to: LockKey) -> Result<()> {
+    pub(crate) fn copy_grants(&self, from: LockKey, to: LockKey) -> Result<()> {
         // Locks the whole table, so that no holder disappears in between; rows that move are rare.
         let mut partitions = self.lock_all();
         let source = self.partition_of(&from);
@@ -436,7 +438,7 @@ impl LockManager {
     }
 
     /// Locks all partitions, in order.
-    pub(super) fn lock_all(&self) -> Vec<MutexGuard<'_, Partition>> {
+    pub(crate) fn lock_all(&self) -> Vec<MutexGuard<'_, Partition>> {
         self.partitions.iter().map(|partition| partition.lock()).collect()
     }
 
@@ -476,7 +478,7 @@ impl LockManager {
 
 impl WaitPolicy {
     /// Returns whether to wait for this lock, which is not free.
-    pub(super) fn waits(self, key: &LockKey) -> Result<bool> {
+    pub(crate) fn waits(self, key: &LockKey) -> Result<bool> {
         match self {
             Self::Block => Ok(true),
             Self::NoWait => Err(Error::LockNotAvailable { what: describe(key) }),
@@ -486,7 +488,7 @@ impl WaitPolicy {
 }
 
 /// Returns the modes of a set, each as its bit.
-pub(super) fn bits(modes: u8) -> impl Iterator<Item = u8> {
+pub(crate) fn bits(modes: u8) -> impl Iterator<Item = u8> {
     (0..u8::BITS).map(|bit| 1 << bit).filter(move |bit| modes & bit != 0)
 }
 

@@ -8,7 +8,7 @@ use niwaki_env::sync::atomic::{AtomicI32, Ordering};
 use niwaki_storage::Xid;
 
 use crate::error::{Error, Result};
-use crate::session::SessionControl;
+use crate::handle::session::SessionControl;
 
 /// The sessions of one database. A session leaves when its last handle is dropped.
 #[derive(Debug)]

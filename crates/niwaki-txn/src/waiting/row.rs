@@ -9,16 +9,16 @@ use std::fmt;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use niwaki_storage::{OffsetNumber, RelFileId, Tid};
 
-use super::entry::Attempt;
-use super::held::level;
-use super::mode::Mode;
-use super::page::{PageKey, PageLocks, PageNote};
-use super::queue::Acquired;
-use super::{HeldLocks, LockKey, LockManager, RowKey, RowLockMode, WaitPolicy};
 use crate::error::{Error, Result};
-use crate::session::SessionControl;
-use crate::transaction::Transaction;
-use crate::xact::limit;
+use crate::handle::lock_entry::Attempt;
+use crate::handle::page_locks::{PageKey, PageLocks, PageNote};
+use crate::handle::session::SessionControl;
+use crate::handle::transaction::Transaction;
+use crate::locks::held::{HeldLocks, level};
+use crate::locks::key::{LockKey, RowKey, WaitPolicy};
+use crate::locks::mode::{Mode, RowLockMode};
+use crate::waiting::queue::{Acquired, LockManager};
+use crate::xact::segment::limit;
 
 /// The right to be the next waiter for a row; released when dropped.
 pub struct TupleGuard<'t> {
@@ -295,7 +295,7 @@ impl LockManager {
     }
 
     /// Releases all bits of a set.
-    pub(super) fn release_page(&self, session: &SessionControl, note: &PageNote) {
+    pub(crate) fn release_page(&self, session: &SessionControl, note: &PageNote) {
         let key = LockKey::Row(note.page.row(OffsetNumber::INVALID));
         let (rows, carried) = self.partition(&key).lock().drop_bits(session, note);
         rows.iter().for_each(|row| self.rows.discount(&note.page.row(row)));

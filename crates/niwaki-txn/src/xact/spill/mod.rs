@@ -27,11 +27,11 @@ use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile};
 use niwaki_storage::{Corruption, Csn, Error as StorageError, Storage, WriteGate, Xid};
 
-use super::directory::{RUNNING, XactStates, place_of};
-use super::durable::Summary;
-use super::status_page::PackedStates;
-use super::{XIDS_PER_SEGMENT, limit, segment_of};
+use crate::durability::durable::Summary;
 use crate::error::Result;
+use crate::xact::directory::{ABORTED, ANCIENT, RUNNING, XactStates, place_of};
+use crate::xact::segment::{XIDS_PER_SEGMENT, limit, segment_of};
+use crate::xact::status_page::PackedStates;
 
 /// The folder of temporary files. Opening a database empties the folder.
 const DIR: &str = "tmp";
@@ -451,7 +451,7 @@ impl Summary {
     fn add(&mut self, state: u64) {
         match state {
             RUNNING => self.running = true,
-            super::directory::ABORTED | super::ANCIENT => {}
+            ABORTED | ANCIENT => {}
             csn => {
                 let (first, last) = self.commits.unwrap_or((csn, csn));
                 self.commits = Some((first.min(csn), last.max(csn)));

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::mode::Mode;
-use super::{LockKey, TableId, TableLockMode};
-use crate::session::SessionControl;
-use crate::transaction::Transaction;
+use crate::handle::session::SessionControl;
+use crate::handle::transaction::Transaction;
+use crate::locks::key::{LockKey, TableId};
+use crate::locks::mode::{Mode, TableLockMode};
 
 /// A table lock that a session holds until this value is dropped, across any number of
 /// transactions: for work in several steps. The session's transactions count as holders too: a lock

@@ -1,0 +1,19 @@
+//! The handles: the manager, its sessions, the table of their locks, and transactions.
+//!
+//! Manager, session and lock table own each other: a session keeps its manager, the manager knows
+//! its sessions and owns the lock table, and a lock knows the sessions that hold it or wait for it.
+//! Operations on them lie in the wings after this one.
+//!
+//! The order: one lock (`lock_entry`), the row locks of a page (`page_locks`), the lock table
+//! (`lock_table`), sessions (`turns`, `session`, `registry`), the manager (`manager`), transactions
+//! (`transaction`), and the view of one statement (`view`).
+
+pub(crate) mod lock_entry;
+pub(crate) mod lock_table;
+pub(crate) mod manager;
+pub(crate) mod page_locks;
+pub(crate) mod registry;
+pub(crate) mod session;
+pub(crate) mod transaction;
+pub(crate) mod turns;
+pub(crate) mod view;
