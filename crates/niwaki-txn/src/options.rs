@@ -1,4 +1,4 @@
-//! Options of the transaction manager.
+//! Options of the transaction manager, and limits that no option sets.
 
 use std::time::Duration;
 
@@ -37,5 +37,17 @@ impl Default for TxnOptions {
             spin: Duration::from_micros(20),
             spinners_max: 1,
         }
+    }
+}
+
+/// Chooses a limit: the real one, or a smaller one under the deterministic scheduler and again
+/// under the model checker.
+pub(crate) const fn limit(real: usize, scheduled: usize, model_checked: usize) -> usize {
+    if niwaki_env::sync::MODEL_CHECKED {
+        model_checked
+    } else if niwaki_env::sync::SCHEDULED {
+        scheduled
+    } else {
+        real
     }
 }

@@ -23,13 +23,15 @@ use niwaki_storage::{
 use crate::error::Result;
 use crate::handle::manager::TransactionManager;
 use crate::visibility::snapshot::Horizon;
-use crate::xact::directory::{ABORTED, ANCIENT, FRAMES_KEPT, RUNNING, place_of};
+use crate::xact::directory::FRAMES_KEPT;
 use crate::xact::ended::EndedSegments;
 use crate::xact::record::{
     DecodedEnd, DecodedStates, RECORD_ABORT, RECORD_COMMIT, RECORD_SEGMENT, RECORD_SHRUNK,
     RECORD_STATES, StatesRecord,
 };
-use crate::xact::segment::{XIDS_PER_SEGMENT, segment_of};
+use crate::xact::segment::{
+    ABORTED, ANCIENT, RUNNING, Summary, XIDS_PER_SEGMENT, place_of, segment_of,
+};
 use crate::xact::status_page::{PackedStates, unpack};
 
 /// The relation of the status pages; its number is reserved.
@@ -55,14 +57,6 @@ pub(crate) struct Shrunk {
     logged_next: Mutex<Option<Xid>>,
     /// Copies of status pages: reading a copy pins no frame and cannot fail.
     ended: EndedSegments,
-}
-
-/// Summary of a segment's states.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Summary {
-    pub(crate) running: bool,
-    /// Lowest and highest CSN; `None` without commits.
-    pub(crate) commits: Option<(u64, u64)>,
 }
 
 impl TransactionManager {

@@ -3,8 +3,7 @@
 use niwaki_storage::{Csn, Xid};
 
 use crate::handle::manager::TransactionManager;
-use crate::xact::directory::RUNNING;
-use crate::xact::segment::XIDS_PER_SEGMENT;
+use crate::xact::segment::{RUNNING, XIDS_PER_SEGMENT};
 
 impl TransactionManager {
     /// Returns the oldest transaction that runs, or that committed after `snapshot`; without one,

@@ -22,8 +22,8 @@ use niwaki_env::sync::{Mutex, spin_loop, thread};
 use niwaki_storage::Csn;
 
 use crate::error::{Error, Result};
+use crate::options::limit;
 use crate::visibility::command::CommandId;
-use crate::xact::segment::limit;
 
 /// Slot value: no snapshot.
 const FREE: u64 = 0;

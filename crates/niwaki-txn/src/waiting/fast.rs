@@ -29,8 +29,8 @@ use crate::locks::held::{
 };
 use crate::locks::key::{LockKey, TableId};
 use crate::locks::mode::{Mode, TableLockMode};
+use crate::options::limit;
 use crate::waiting::queue::LockManager;
-use crate::xact::segment::limit;
 
 /// Counters of strong locks. Tables share a counter when their numbers collide, which costs only
 /// speed.

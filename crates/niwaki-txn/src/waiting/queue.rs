@@ -14,13 +14,12 @@ use crate::handle::transaction::Transaction;
 use crate::locks::held::{HeldLocks, LockMark};
 use crate::locks::key::{LockKey, TableId, WaitPolicy};
 use crate::locks::mode::{Mode, TableLockMode};
-use crate::options::TxnOptions;
+use crate::options::{TxnOptions, limit};
 use crate::waiting::advisory::AdvisoryKey;
 use crate::waiting::fast::{Fast, StrongCounts, is_strong, is_weak};
 use crate::waiting::row::RowCounts;
 use crate::waiting::wait::Luck;
 use crate::waiting::xid::XidWaits;
-use crate::xact::segment::limit;
 
 pub(crate) const PARTITIONS: usize = limit(16, 2, 1);
 

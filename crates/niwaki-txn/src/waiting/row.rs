@@ -17,8 +17,8 @@ use crate::handle::transaction::Transaction;
 use crate::locks::held::{HeldLocks, level};
 use crate::locks::key::{LockKey, RowKey, WaitPolicy};
 use crate::locks::mode::{Mode, RowLockMode};
+use crate::options::limit;
 use crate::waiting::queue::{Acquired, LockManager};
-use crate::xact::segment::limit;
 
 /// The right to be the next waiter for a row; released when dropped.
 pub struct TupleGuard<'t> {

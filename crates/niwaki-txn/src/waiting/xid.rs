@@ -13,8 +13,8 @@ use crate::handle::manager::XidStatus;
 use crate::handle::session::SessionControl;
 use crate::handle::transaction::Transaction;
 use crate::locks::key::{LockKey, WaitPolicy};
+use crate::options::limit;
 use crate::waiting::queue::LockManager;
-use crate::xact::segment::limit;
 
 const SHARDS: usize = limit(64, 4, 1);
 

@@ -18,16 +18,9 @@ use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_storage::{Csn, Xid};
 
 use crate::error::{Error, Result};
-use crate::xact::segment::{XIDS_PER_SEGMENT, limit, segment_of};
+use crate::options::limit;
+use crate::xact::segment::{ABORTED, ANCIENT, RUNNING, XIDS_PER_SEGMENT, place_of, segment_of};
 use crate::xact::spill::Spilled;
-
-/// State: not ended, or not yet visible to other transactions.
-pub(crate) const RUNNING: u64 = 0;
-/// State: rolled back, or lost in a crash.
-pub(crate) const ABORTED: u64 = 1;
-
-/// State: committed before every snapshot.
-pub(crate) const ANCIENT: u64 = 2;
 
 /// Entries of the directory, one per segment: 2.1 thousand million transactions at once.
 const ENTRIES: usize = limit(1 << 16, 1024, 2);
@@ -198,12 +191,6 @@ impl XactStates {
             allocator.free.push(frame);
         }
     }
-}
-
-/// Returns the place of the transaction in its segment.
-#[inline]
-pub(crate) fn place_of(xid: Xid) -> usize {
-    (xid.0 % XIDS_PER_SEGMENT) as usize
 }
 
 #[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]

@@ -13,9 +13,9 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::RwLock;
 use niwaki_storage::Xid;
 
-use crate::xact::directory::{ABORTED, ANCIENT, place_of};
-use crate::xact::segment::{XIDS_PER_SEGMENT, limit, segment_of};
-use crate::xact::status_page::{PackedStates, STATE_BYTES, unpack};
+use crate::options::limit;
+use crate::xact::segment::{ABORTED, ANCIENT, STATE_BYTES, XIDS_PER_SEGMENT, place_of, segment_of};
+use crate::xact::status_page::{PackedStates, unpack};
 
 /// The greatest number of bytes that the copies take: 8 MiB. Enough for a hundred thousand segments
 /// in which every transaction committed.
@@ -164,7 +164,7 @@ impl Kept {
 #[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
 mod tests {
     use super::*;
-    use crate::xact::directory::RUNNING;
+    use crate::xact::segment::RUNNING;
 
     /// Returns states in which one transaction of every `every` has the state `other`.
     fn states(every: usize, other: u64) -> PackedStates {

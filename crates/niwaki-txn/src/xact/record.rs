@@ -8,7 +8,8 @@
 //! SHRUNK          number u64; page 0 is the image of the segment's status page
 //! ```
 
-use crate::xact::status_page::{PackedStates, STATE_BYTES};
+use crate::xact::segment::STATE_BYTES;
+use crate::xact::status_page::PackedStates;
 use niwaki_storage::{RelFile, RelFileId, Xid};
 
 /// Record kind: a transaction committed.

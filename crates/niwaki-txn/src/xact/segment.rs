@@ -1,25 +1,59 @@
-//! Segments of transaction ids: as many as one status page holds.
+//! Segments of transaction ids, as many as one status page holds, and the states of transactions.
 
-use crate::xact::status_page::STATE_BYTES;
+use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE};
+use niwaki_storage::{Csn, Xid};
+
+use crate::options::limit;
+
+/// State: not ended, or not yet visible to other transactions.
+pub(crate) const RUNNING: u64 = 0;
+/// State: rolled back, or lost in a crash.
+pub(crate) const ABORTED: u64 = 1;
+/// State: committed before every snapshot.
+pub(crate) const ANCIENT: u64 = 2;
+
+/// Bytes of states on a page: the page without its header.
+pub(crate) const STATE_BYTES: usize = PAGE_SIZE - HEADER_SIZE;
 
 /// Transactions per segment: the number that one status page holds at two bits each. Few under the
 /// deterministic scheduler, so that segments come and go all the time.
 pub(crate) const XIDS_PER_SEGMENT: u64 = limit(STATE_BYTES * 4, 8, 4) as u64;
 
-/// Chooses a limit: the real one, or a smaller one under the deterministic scheduler and again
-/// under the model checker.
-pub(crate) const fn limit(real: usize, scheduled: usize, model_checked: usize) -> usize {
-    if niwaki_env::sync::MODEL_CHECKED {
-        model_checked
-    } else if niwaki_env::sync::SCHEDULED {
-        scheduled
-    } else {
-        real
-    }
-}
-
 /// Returns the number of the segment that holds the state of this transaction.
 #[inline]
-pub(crate) fn segment_of(xid: niwaki_storage::Xid) -> u64 {
+pub(crate) fn segment_of(xid: Xid) -> u64 {
     xid.0 / XIDS_PER_SEGMENT
+}
+
+/// Returns the place of the transaction in its segment.
+#[inline]
+pub(crate) fn place_of(xid: Xid) -> usize {
+    (xid.0 % XIDS_PER_SEGMENT) as usize
+}
+
+/// Summary of a segment's states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) running: bool,
+    /// Lowest and highest CSN; `None` without commits.
+    pub(crate) commits: Option<(u64, u64)>,
+}
+
+impl Summary {
+    /// Adds a state.
+    pub(crate) fn add(&mut self, state: u64) {
+        match state {
+            RUNNING => self.running = true,
+            ABORTED | ANCIENT => {}
+            csn => {
+                let (first, last) = self.commits.unwrap_or((csn, csn));
+                self.commits = Some((first.min(csn), last.max(csn)));
+            }
+        }
+    }
+
+    /// Returns the last commit.
+    pub(crate) fn last(&self) -> Option<Csn> {
+        self.commits.map(|(_, last)| Csn(last))
+    }
 }

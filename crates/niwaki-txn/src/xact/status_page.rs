@@ -4,12 +4,7 @@
 //! page 24 bytes header │ 8168 bytes: transaction 4n in bits 0-1 of byte n, 4n+1 in bits 2-3, …
 //! ```
 
-use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE};
-
-use crate::xact::directory::{ABORTED, ANCIENT, RUNNING};
-
-/// Bytes of states on a page: the page without its header.
-pub(crate) const STATE_BYTES: usize = PAGE_SIZE - HEADER_SIZE;
+use crate::xact::segment::{ABORTED, ANCIENT, RUNNING, STATE_BYTES};
 
 const UNKNOWN_BITS: u8 = 0;
 const COMMITTED_BITS: u8 = 1;

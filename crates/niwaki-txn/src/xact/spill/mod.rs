@@ -25,12 +25,12 @@ use niwaki_env::Env;
 use niwaki_env::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile};
-use niwaki_storage::{Corruption, Csn, Error as StorageError, Storage, WriteGate, Xid};
+use niwaki_storage::{Corruption, Error as StorageError, Storage, WriteGate, Xid};
 
-use crate::durability::durable::Summary;
 use crate::error::Result;
-use crate::xact::directory::{ABORTED, ANCIENT, RUNNING, XactStates, place_of};
-use crate::xact::segment::{XIDS_PER_SEGMENT, limit, segment_of};
+use crate::options::limit;
+use crate::xact::directory::XactStates;
+use crate::xact::segment::{RUNNING, Summary, XIDS_PER_SEGMENT, place_of, segment_of};
 use crate::xact::status_page::PackedStates;
 
 /// The folder of temporary files. Opening a database empties the folder.
@@ -443,25 +443,6 @@ impl XactStates {
     pub(crate) fn forget(&self, number: u64) -> Result<()> {
         self.close_segment(number);
         self.spilled.forget(number)
-    }
-}
-
-impl Summary {
-    /// Adds a state.
-    fn add(&mut self, state: u64) {
-        match state {
-            RUNNING => self.running = true,
-            ABORTED | ANCIENT => {}
-            csn => {
-                let (first, last) = self.commits.unwrap_or((csn, csn));
-                self.commits = Some((first.min(csn), last.max(csn)));
-            }
-        }
-    }
-
-    /// Returns the last commit.
-    pub(crate) fn last(&self) -> Option<Csn> {
-        self.commits.map(|(_, last)| Csn(last))
     }
 }
 
