@@ -2,7 +2,8 @@
 //! pages in two bits per transaction.
 //!
 //! The order: segments of ids (`segment`), the bytes of pages and records (`status_page`, `record`),
-//! the states in a file (`spill`), in frames (`directory`) and on pages (`ended`).
+//! the states in a file (`spill`), in frames (`directory`) and on pages (`ended`). Moves between
+//! frames and file (`spill/moving.rs`) know both.
 
 pub(crate) mod directory;
 pub(crate) mod ended;
