@@ -8,7 +8,6 @@ use niwaki_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use niwaki_storage::{Csn, Error as StorageError, Storage, Xid};
 
 use crate::durability::commit::{CommitLog, CommitQueue, StorageLog};
-use crate::durability::durable::Shrunk;
 use crate::error::{Error, Result};
 use crate::handle::registry::Registry;
 use crate::handle::session::{SessionControl, SessionInfo};
@@ -19,6 +18,7 @@ use crate::waiting::queue::LockManager;
 use crate::xact::directory::XactStates;
 use crate::xact::record::RECORD_SEGMENT;
 use crate::xact::segment::segment_of;
+use crate::xact::shrunk::Shrunk;
 
 /// The first CSN that a snapshot can have; commits have greater CSNs.
 pub(crate) const CSN_BEFORE_ALL: Csn = Csn(2);

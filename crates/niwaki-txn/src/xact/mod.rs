@@ -2,12 +2,13 @@
 //! pages in two bits per transaction.
 //!
 //! The order: segments of ids (`segment`), the bytes of pages and records (`status_page`, `record`),
-//! the states in a file (`spill`), in frames (`directory`) and on pages (`ended`). Moves between
-//! frames and file (`spill/moving.rs`) know both.
+//! the states in a file (`spill`), in frames (`directory`) and on pages (`ended`, `shrunk`). Moves
+//! between frames and file (`spill/moving.rs`) know both.
 
 pub(crate) mod directory;
 pub(crate) mod ended;
 pub(crate) mod record;
 pub(crate) mod segment;
+pub(crate) mod shrunk;
 pub(crate) mod spill;
 pub(crate) mod status_page;
