@@ -26,7 +26,6 @@ mod monitoring;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 
-pub use durability::commit::{CommitLog, Durability};
 pub use error::{Error, Interrupted, Result};
 pub use handle::manager::{TransactionManager, XidStatus};
 pub use handle::session::{SessionControl, SessionInfo, Sleep};
@@ -42,6 +41,7 @@ pub use waiting::advisory::{AdvisoryKey, AdvisoryLocks};
 pub use waiting::kept::KeptLock;
 pub use waiting::queue::LockManager;
 pub use waiting::row::TupleGuard;
+pub use xact::commit_log::{CommitLog, Durability};
 
 #[cfg(all(test, feature = "loom"))]
 mod model;

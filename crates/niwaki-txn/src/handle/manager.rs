@@ -7,7 +7,6 @@ use niwaki_env::Env;
 use niwaki_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use niwaki_storage::{Csn, Error as StorageError, Storage, Xid};
 
-use crate::durability::commit::{CommitLog, CommitQueue, StorageLog};
 use crate::error::{Error, Result};
 use crate::handle::registry::Registry;
 use crate::handle::session::{SessionControl, SessionInfo};
@@ -15,6 +14,8 @@ use crate::handle::transaction::{BeginOptions, Transaction};
 use crate::options::TxnOptions;
 use crate::visibility::snapshot::{Horizon, Registration, SnapshotSlots};
 use crate::waiting::queue::LockManager;
+use crate::xact::commit_log::{CommitLog, StorageLog};
+use crate::xact::commit_queue::CommitQueue;
 use crate::xact::directory::XactStates;
 use crate::xact::record::RECORD_SEGMENT;
 use crate::xact::segment::segment_of;

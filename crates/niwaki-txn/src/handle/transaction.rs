@@ -7,7 +7,6 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_storage::{Csn, RelFile, Xid};
 
-use crate::durability::commit::Durability;
 use crate::error::{Error, Result};
 use crate::handle::manager::TransactionManager;
 use crate::handle::session::SessionControl;
@@ -17,6 +16,7 @@ use crate::locks::key::RowKey;
 use crate::locks::mode::RowLockMode;
 use crate::visibility::command::{ComboTable, CommandId, TupleCid};
 use crate::visibility::snapshot::{Registration, Snapshot};
+use crate::xact::commit_log::Durability;
 
 /// Isolation level: the changes of other transactions that a transaction sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

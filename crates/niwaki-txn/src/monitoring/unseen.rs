@@ -51,11 +51,11 @@ mod tests {
     use niwaki_env::Env;
     use niwaki_storage::{Storage, StorageOptions, Xid};
 
-    use crate::durability::commit::Durability;
     use crate::handle::manager::TransactionManager;
     use crate::handle::session::SessionControl;
     use crate::handle::transaction::{BeginOptions, Transaction};
     use crate::options::TxnOptions;
+    use crate::xact::commit_log::Durability;
 
     fn begin(manager: &Arc<TransactionManager>) -> (Arc<SessionControl>, Transaction, Xid) {
         let session = manager.register_session().unwrap();
