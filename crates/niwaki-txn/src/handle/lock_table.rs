@@ -5,9 +5,10 @@ use std::hash::{BuildHasher, Hash};
 use niwaki_env::hash::{FixedHash, HashMap};
 
 use crate::handle::lock_entry::{Carried, Entry, is};
-use crate::handle::page_locks::{PageKey, PageLocks, PageNote};
+use crate::handle::page_locks::PageLocks;
 use crate::handle::session::SessionControl;
-use crate::locks::key::{LockKey, RowKey};
+use crate::locks::held::PageNote;
+use crate::locks::key::{LockKey, PageKey, RowKey};
 use crate::locks::row_set::RowSet;
 
 /// Pages, and keys, for which a nearly empty partition keeps room: about 40 kB.

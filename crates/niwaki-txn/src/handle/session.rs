@@ -14,8 +14,8 @@ use crate::handle::manager::TransactionManager;
 use crate::handle::turns::Turns;
 use crate::locks::held::FastSlots;
 use crate::locks::key::LockKey;
+use crate::locks::shares::SessionShares;
 use crate::visibility::snapshot::Registration;
-use crate::waiting::advisory::SessionShares;
 use crate::waiting::wait::WaitInfo;
 
 const CANCEL: u32 = 1;

@@ -4,8 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use niwaki_env::sync::atomic::AtomicU64;
 
-use crate::handle::page_locks::PageNote;
-use crate::locks::key::{LockKey, TableId};
+use crate::locks::key::{LockKey, PageKey, TableId};
 
 /// Tables that a session can lock on the fast path at a time: two cache lines.
 pub(crate) const FAST_SLOTS: usize = 16;
@@ -41,6 +40,15 @@ pub(crate) fn fast_table(word: u64) -> TableId {
 /// Returns whether the number fits in a fast-path word.
 pub(crate) fn fits_fast_word(table: TableId) -> bool {
     table.0.leading_zeros() >= LOW_BITS
+}
+
+/// One set of bits, as its transaction notes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageNote {
+    pub(crate) page: PageKey,
+    pub(crate) mode: u8,
+    /// Number of open savepoints when the locks were taken.
+    pub(crate) level: u32,
 }
 
 /// Locks of one transaction.

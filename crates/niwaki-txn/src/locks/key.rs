@@ -1,8 +1,8 @@
 //! The objects of locks, and what a caller says of its wait.
 
-use niwaki_storage::{RelFileId, Tid, Xid};
+use niwaki_storage::{BlockNumber, OffsetNumber, RelFileId, Tid, Xid};
 
-use crate::waiting::advisory::AdvisoryKey;
+use crate::error::{Error, Result};
 
 /// The number of a relation among all databases: its number in its own database, combined with the
 /// database.
@@ -23,6 +23,56 @@ pub struct RowKey {
     pub root: Tid,
     /// Incarnation of the line pointer.
     pub incarnation: u64,
+}
+
+/// The rows of one page: the parts of [`RowKey`] that all of them share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PageKey {
+    file: RelFileId,
+    block: BlockNumber,
+    incarnation: u64,
+}
+
+impl PageKey {
+    pub(crate) fn of(row: &RowKey) -> Self {
+        Self { file: row.file, block: row.root.block, incarnation: row.incarnation }
+    }
+
+    /// Returns the row with this line pointer.
+    pub(crate) fn row(&self, offset: OffsetNumber) -> RowKey {
+        let root = Tid { block: self.block, offset };
+        RowKey { file: self.file, root, incarnation: self.incarnation }
+    }
+}
+
+/// The object of an advisory lock: one number of 64 bits, or two of 32, which are never the same.
+/// Each database has numbers of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AdvisoryKey {
+    /// Number of the database.
+    pub database: u32,
+    /// The upper half, or the first number (`pg_locks.classid`).
+    pub class: u32,
+    /// The lower half, or the second number (`pg_locks.objid`).
+    pub object: u32,
+    /// 1 for one number, 2 for two (`pg_locks.objsubid`).
+    pub parts: u16,
+}
+
+impl AdvisoryKey {
+    /// Returns the key of one number in a database.
+    pub fn one(database: u32, number: i64) -> Self {
+        let bits = number.cast_unsigned();
+        // The halves of 64 bits have 32 each.
+        let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or(0);
+        Self { database, class: half(bits >> 32), object: half(bits), parts: 1 }
+    }
+
+    /// Returns the key of two numbers in a database.
+    pub fn two(database: u32, first: i32, second: i32) -> Self {
+        let (class, object) = (first.cast_unsigned(), second.cast_unsigned());
+        Self { database, class, object, parts: 2 }
+    }
 }
 
 /// The objects that a session can wait for.
@@ -59,6 +109,17 @@ pub enum WaitPolicy {
     Skip,
 }
 
+impl WaitPolicy {
+    /// Returns whether to wait for this lock, which is not free.
+    pub(crate) fn waits(self, key: &LockKey) -> Result<bool> {
+        match self {
+            Self::Block => Ok(true),
+            Self::NoWait => Err(Error::LockNotAvailable { what: describe(key) }),
+            Self::Skip => Ok(false),
+        }
+    }
+}
+
 /// One line of `pg_locks`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockInfo {
@@ -72,4 +133,18 @@ pub struct LockInfo {
     pub granted: bool,
     /// True if held on the fast path.
     pub fast_path: bool,
+}
+
+pub(crate) fn describe(key: &LockKey) -> String {
+    match key {
+        LockKey::Table(table) => format!("relation {}", table.0),
+        LockKey::Row(row) => format!("row {} of file {}", row.root, row.file),
+        LockKey::Tuple { file, tid } => format!("tuple {tid} of file {file}"),
+        LockKey::Transaction(xid) => format!("transaction {xid}"),
+        LockKey::Advisory(key) => {
+            let AdvisoryKey { database, class, object, parts } = key;
+            format!("advisory lock [{database},{class},{object},{parts}]")
+        }
+        LockKey::Notifications => "the queue of notifications".to_owned(),
+    }
 }

@@ -134,3 +134,26 @@ impl From<RowLockMode> for Mode {
         Self { bit: 1 << mode as u8, excludes: ROW_CONFLICTS[mode as usize] }
     }
 }
+
+/// Returns the modes of a set, each as its bit.
+pub(crate) fn bits(modes: u8) -> impl Iterator<Item = u8> {
+    (0..u8::BITS).map(|bit| 1 << bit).filter(move |bit| modes & bit != 0)
+}
+
+/// Returns PostgreSQL's name of the mode with this bit.
+pub(crate) fn mode_name(key: &LockKey, bit: u8, granted: bool) -> &'static str {
+    let at = bit.trailing_zeros() as usize;
+    match key {
+        LockKey::Table(_) | LockKey::Advisory(_) | LockKey::Notifications => {
+            TableLockMode::ALL[at].name()
+        }
+        LockKey::Transaction(_) if granted => "ExclusiveLock",
+        LockKey::Transaction(_) => "ShareLock",
+        LockKey::Row(_) | LockKey::Tuple { .. } => match RowLockMode::ALL[at] {
+            RowLockMode::KeyShare => "AccessShareLock",
+            RowLockMode::Share => "RowShareLock",
+            RowLockMode::NoKeyUpdate => "ExclusiveLock",
+            RowLockMode::Update => "AccessExclusiveLock",
+        },
+    }
+}

@@ -5,9 +5,9 @@ use niwaki_storage::OffsetNumber;
 
 use crate::locks::held::{TENTATIVE, WEAK_MODES, fast_table};
 use crate::locks::key::{LockInfo, LockKey};
-use crate::locks::mode::{RowLockMode, TableLockMode};
+use crate::locks::mode::{bits, mode_name};
 use crate::waiting::deadlock::Graph;
-use crate::waiting::queue::{LockManager, bits};
+use crate::waiting::queue::LockManager;
 
 impl LockManager {
     /// Returns all locks held and waited for (`pg_locks`). The list is no picture of one moment:
@@ -82,22 +82,4 @@ impl LockManager {
 
 fn info(backend: i32, key: LockKey, bit: u8, granted: bool) -> LockInfo {
     LockInfo { backend, key, mode: mode_name(&key, bit, granted), granted, fast_path: false }
-}
-
-/// Returns PostgreSQL's name of the mode with this bit.
-pub(crate) fn mode_name(key: &LockKey, bit: u8, granted: bool) -> &'static str {
-    let at = bit.trailing_zeros() as usize;
-    match key {
-        LockKey::Table(_) | LockKey::Advisory(_) | LockKey::Notifications => {
-            TableLockMode::ALL[at].name()
-        }
-        LockKey::Transaction(_) if granted => "ExclusiveLock",
-        LockKey::Transaction(_) => "ShareLock",
-        LockKey::Row(_) | LockKey::Tuple { .. } => match RowLockMode::ALL[at] {
-            RowLockMode::KeyShare => "AccessShareLock",
-            RowLockMode::Share => "RowShareLock",
-            RowLockMode::NoKeyUpdate => "ExclusiveLock",
-            RowLockMode::Update => "AccessExclusiveLock",
-        },
-    }
 }

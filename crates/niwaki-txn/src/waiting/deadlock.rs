@@ -32,10 +32,9 @@ use crate::handle::lock_entry::is;
 use crate::handle::lock_table::Partition;
 use crate::handle::registry::Registry;
 use crate::handle::session::SessionControl;
-use crate::locks::key::LockKey;
-use crate::locks::mode::Mode;
-use crate::monitoring::info::mode_name;
-use crate::waiting::queue::{LockManager, describe};
+use crate::locks::key::{LockKey, describe};
+use crate::locks::mode::{Mode, mode_name};
+use crate::waiting::queue::LockManager;
 use crate::waiting::wait::WaitInfo;
 
 /// The greatest number of waiters that the search moves before it chooses a victim. It lets as many

@@ -19,7 +19,7 @@
 use std::sync::Arc;
 
 use niwaki_env::seeded_bug;
-use niwaki_env::sync::atomic::{AtomicU32, Ordering, fence};
+use niwaki_env::sync::atomic::{Ordering, fence};
 use niwaki_env::sync::{spin_loop, thread};
 
 use crate::handle::lock_table::Partition;
@@ -29,32 +29,10 @@ use crate::locks::held::{
 };
 use crate::locks::key::{LockKey, TableId};
 use crate::locks::mode::{Mode, TableLockMode};
-use crate::options::limit;
 use crate::waiting::queue::LockManager;
-
-/// Counters of strong locks. Tables share a counter when their numbers collide, which costs only
-/// speed.
-const STRONG_COUNTERS: usize = limit(1024, 8, 2);
 
 /// Looks of a mover at a tentative slot before it offers the processor to the slot's owner.
 const TENTATIVE_SPINS: u32 = 100;
-
-/// Numbers of strong locks that are held or wanted, by table.
-#[derive(Debug)]
-pub(crate) struct StrongCounts(Box<[AtomicU32]>);
-
-impl StrongCounts {
-    pub(crate) fn new() -> Self {
-        Self((0..STRONG_COUNTERS).map(|_| AtomicU32::new(0)).collect())
-    }
-
-    #[inline]
-    pub(crate) fn of(&self, table: TableId) -> &AtomicU32 {
-        // Fibonacci hashing: the high bits of the product are well mixed.
-        let mixed = table.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        &self.0[(mixed >> (u64::BITS - STRONG_COUNTERS.trailing_zeros())) as usize]
-    }
-}
 
 /// Returns whether the mode goes through the fast path.
 pub(crate) fn is_weak(mode: TableLockMode) -> bool {

@@ -5,20 +5,19 @@ use std::sync::Arc;
 use niwaki_env::sync::atomic::{AtomicUsize, Ordering, fence};
 use niwaki_env::sync::{Mutex, MutexGuard};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::handle::lock_entry::{Attempt, Carried, Observer, is};
 use crate::handle::lock_table::{Partition, place};
 use crate::handle::registry::Registry;
 use crate::handle::session::SessionControl;
 use crate::handle::transaction::Transaction;
+use crate::locks::counts::{RowCounts, StrongCounts};
 use crate::locks::held::{HeldLocks, LockMark};
 use crate::locks::key::{LockKey, TableId, WaitPolicy};
-use crate::locks::mode::{Mode, TableLockMode};
+use crate::locks::luck::Luck;
+use crate::locks::mode::{Mode, TableLockMode, bits};
 use crate::options::{TxnOptions, limit};
-use crate::waiting::advisory::AdvisoryKey;
-use crate::waiting::fast::{Fast, StrongCounts, is_strong, is_weak};
-use crate::waiting::row::RowCounts;
-use crate::waiting::wait::Luck;
+use crate::waiting::fast::{Fast, is_strong, is_weak};
 use crate::waiting::xid::XidWaits;
 
 pub(crate) const PARTITIONS: usize = limit(16, 2, 1);
@@ -77,8 +76,8 @@ impl LockManager {
     /// Costs some ten nanoseconds for the three weak modes while no session wants a strong lock.
     ///
     /// # Errors
-    /// [`Error::LockNotAvailable`] under [`WaitPolicy::NoWait`]; [`Error::Deadlock`] and the
-    /// interrupts while waiting.
+    /// [`Error::LockNotAvailable`](crate::Error::LockNotAvailable) under [`WaitPolicy::NoWait`];
+    /// [`Error::Deadlock`](crate::Error::Deadlock) and the interrupts while waiting.
     #[inline]
     pub fn acquire_table(
         &self,
@@ -139,8 +138,8 @@ impl LockManager {
     /// of them.
     ///
     /// # Errors
-    /// [`Error::Deadlock`], if a holder waits for a lock of this session; the interrupts, and
-    /// `lock_timeout`'s error.
+    /// [`Error::Deadlock`](crate::Error::Deadlock), if a holder waits for a lock of this session;
+    /// the interrupts, and `lock_timeout`'s error.
     pub fn wait_for_holders(
         &self,
         transaction: &Transaction,
@@ -472,35 +471,5 @@ impl LockManager {
         while let Some(note) = held.pop_page(level) {
             self.release_page(session, &note);
         }
-    }
-}
-
-impl WaitPolicy {
-    /// Returns whether to wait for this lock, which is not free.
-    pub(crate) fn waits(self, key: &LockKey) -> Result<bool> {
-        match self {
-            Self::Block => Ok(true),
-            Self::NoWait => Err(Error::LockNotAvailable { what: describe(key) }),
-            Self::Skip => Ok(false),
-        }
-    }
-}
-
-/// Returns the modes of a set, each as its bit.
-pub(crate) fn bits(modes: u8) -> impl Iterator<Item = u8> {
-    (0..u8::BITS).map(|bit| 1 << bit).filter(move |bit| modes & bit != 0)
-}
-
-pub(crate) fn describe(key: &LockKey) -> String {
-    match key {
-        LockKey::Table(table) => format!("relation {}", table.0),
-        LockKey::Row(row) => format!("row {} of file {}", row.root, row.file),
-        LockKey::Tuple { file, tid } => format!("tuple {tid} of file {file}"),
-        LockKey::Transaction(xid) => format!("transaction {xid}"),
-        LockKey::Advisory(key) => {
-            let AdvisoryKey { database, class, object, parts } = key;
-            format!("advisory lock [{database},{class},{object},{parts}]")
-        }
-        LockKey::Notifications => "the queue of notifications".to_owned(),
     }
 }

@@ -6,18 +6,17 @@
 
 use std::fmt;
 
-use niwaki_env::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use niwaki_env::sync::atomic::Ordering;
 use niwaki_storage::{OffsetNumber, RelFileId, Tid};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::handle::lock_entry::Attempt;
-use crate::handle::page_locks::{PageKey, PageLocks, PageNote};
+use crate::handle::page_locks::PageLocks;
 use crate::handle::session::SessionControl;
 use crate::handle::transaction::Transaction;
-use crate::locks::held::{HeldLocks, level};
-use crate::locks::key::{LockKey, RowKey, WaitPolicy};
+use crate::locks::held::{HeldLocks, PageNote, level};
+use crate::locks::key::{LockKey, PageKey, RowKey, WaitPolicy};
 use crate::locks::mode::{Mode, RowLockMode};
-use crate::options::limit;
 use crate::waiting::queue::{Acquired, LockManager};
 
 /// The right to be the next waiter for a row; released when dropped.
@@ -47,89 +46,6 @@ impl Drop for TupleGuard<'_> {
     }
 }
 
-/// Counters of row locks. Rows share a counter when their keys collide, which costs only speed.
-const ROW_COUNTERS: usize = limit(4096, 8, 2);
-
-/// The reserved part of all row locks, one in eight: only transactions that hold few locks may use
-/// it.
-const RESERVED: usize = 8;
-/// The greatest number of locks of a transaction that counts as holding few. Sets of row locks
-/// count once. The reserved part has room for a hundred such sessions.
-const FEW: usize = 1_000;
-
-/// Numbers of row locks that are kept or wanted. The total counts the units that take memory. A
-/// transaction's locks on one page, in one mode and at one level, count once. A lock that is waited
-/// for or was carried along counts once, too.
-#[derive(Debug)]
-pub(crate) struct RowCounts {
-    pub(crate) total: AtomicUsize,
-    total_max: usize,
-    /// The limit of `total` for a transaction that holds many locks: the rest is reserved for
-    /// others.
-    shared_max: usize,
-    counters: Box<[AtomicU32]>,
-}
-
-impl RowCounts {
-    pub(crate) fn new(total_max: usize) -> Self {
-        Self {
-            total: AtomicUsize::new(0),
-            total_max,
-            shared_max: total_max - total_max / RESERVED,
-            counters: (0..ROW_COUNTERS).map(|_| AtomicU32::new(0)).collect(),
-        }
-    }
-
-    fn counter(&self, row: &RowKey) -> &AtomicU32 {
-        let place = u64::from(row.root.block.0) << 16 | u64::from(row.root.offset.0);
-        let mixed = (place ^ row.file.0.rotate_left(48)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        &self.counters[(mixed >> (u64::BITS - ROW_COUNTERS.trailing_zeros())) as usize]
-    }
-
-    /// Counts a lock before the transaction, which has `held` locks already, takes it.
-    pub(crate) fn add(&self, row: &RowKey, held: usize) -> Result<()> {
-        self.reserve(held)?;
-        self.count(row);
-        Ok(())
-    }
-
-    pub(crate) fn remove(&self, row: &RowKey) {
-        self.discount(row);
-        self.give_back();
-    }
-
-    /// Adds one to the total, for a transaction that has `held` locks already.
-    fn reserve(&self, held: usize) -> Result<()> {
-        let most = if held < FEW { self.total_max } else { self.shared_max };
-        if self.total.fetch_add(1, Ordering::AcqRel) >= most {
-            self.total.fetch_sub(1, Ordering::Relaxed);
-            return Err(Error::TooManyRowLocks { most: self.total_max });
-        }
-        Ok(())
-    }
-
-    fn give_back(&self) {
-        self.total.fetch_sub(1, Ordering::Release);
-    }
-
-    /// Counts a row whose lock the total includes.
-    fn count(&self, row: &RowKey) {
-        self.counter(row).fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn discount(&self, row: &RowKey) {
-        self.counter(row).fetch_sub(1, Ordering::Release);
-    }
-
-    /// Returns false when no session has a lock on the row.
-    #[inline]
-    pub(crate) fn maybe(&self, row: &RowKey) -> bool {
-        // Acquire: pairs with `reserve` and `count`. Two loads: the first reads a cache line that
-        // hardly ever changes.
-        self.total.load(Ordering::Acquire) != 0 && self.counter(row).load(Ordering::Acquire) != 0
-    }
-}
-
 impl LockManager {
     /// Returns whether any row lock is kept in memory. False is the usual case. The answer is
     /// stable for a row while the caller holds its page's exclusive latch.
@@ -144,7 +60,7 @@ impl LockManager {
     /// answer stays true only under that latch.
     ///
     /// # Errors
-    /// [`Error::TooManyRowLocks`].
+    /// [`Error::TooManyRowLocks`](crate::Error::TooManyRowLocks).
     pub fn try_lock_row(
         &self,
         transaction: &Transaction,
@@ -159,7 +75,8 @@ impl LockManager {
     /// under [`WaitPolicy::Skip`].
     ///
     /// # Errors
-    /// The errors of [`LockManager::acquire_table`], and [`Error::TooManyRowLocks`].
+    /// The errors of [`LockManager::acquire_table`], and
+    /// [`Error::TooManyRowLocks`](crate::Error::TooManyRowLocks).
     pub fn lock_row(
         &self,
         transaction: &Transaction,
@@ -233,7 +150,7 @@ impl LockManager {
     /// `outer`.
     ///
     /// # Errors
-    /// [`Error::TooManyRowLocks`].
+    /// [`Error::TooManyRowLocks`](crate::Error::TooManyRowLocks).
     pub(crate) fn keep_row(
         &self,
         transaction: &Transaction,
@@ -366,7 +283,7 @@ impl LockManager {
     /// (rule `root-identity`).
     ///
     /// # Errors
-    /// [`Error::TooManyRowLocks`].
+    /// [`Error::TooManyRowLocks`](crate::Error::TooManyRowLocks).
     pub fn carry_row_locks(&self, from: RowKey, to: RowKey) -> Result<()> {
         if !self.rows.maybe(&from) {
             return Ok(());

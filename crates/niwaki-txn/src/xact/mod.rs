@@ -1,10 +1,10 @@
 //! States of transactions: recent segments in memory or in a temporary file, older ones on status
 //! pages in two bits per transaction.
 //!
-//! The order: segments of ids (`segment`), the bytes of pages and records (`status_page`, `record`),
-//! the states in a file (`spill`), in frames (`directory`) and on pages (`ended`, `shrunk`). Moves
-//! between frames and file (`spill/moving.rs`) know both. Apart from them are the log
-//! (`commit_log`) and the commits in it that are not visible yet (`commit_queue`).
+//! The order: segments of ids (`segment`), the bytes of pages and records (`status_page`,
+//! `record`), the states in a file (`spill`), in frames (`directory`) and on pages (`ended`,
+//! `shrunk`). Moves between frames and file (`spill/moving.rs`) know both. Apart from them are the
+//! log (`commit_log`) and the commits in it that are not visible yet (`commit_queue`).
 
 pub(crate) mod commit_log;
 pub(crate) mod commit_queue;

@@ -19,42 +19,12 @@
 use std::sync::Arc;
 
 use niwaki_env::seeded_bug;
-use niwaki_storage::{BlockNumber, OffsetNumber, RelFileId, Tid};
+use niwaki_storage::OffsetNumber;
 
 use crate::handle::lock_entry::{Attempt, Entry, is};
 use crate::handle::session::SessionControl;
-use crate::locks::key::RowKey;
 use crate::locks::mode::Mode;
 use crate::locks::row_set::RowSet;
-
-/// The rows of one page: the parts of [`RowKey`] that all of them share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PageKey {
-    file: RelFileId,
-    block: BlockNumber,
-    incarnation: u64,
-}
-
-impl PageKey {
-    pub(crate) fn of(row: &RowKey) -> Self {
-        Self { file: row.file, block: row.root.block, incarnation: row.incarnation }
-    }
-
-    /// Returns the row with this line pointer.
-    pub(crate) fn row(&self, offset: OffsetNumber) -> RowKey {
-        let root = Tid { block: self.block, offset };
-        RowKey { file: self.file, root, incarnation: self.incarnation }
-    }
-}
-
-/// One set of bits, as its transaction notes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PageNote {
-    pub(crate) page: PageKey,
-    pub(crate) mode: u8,
-    /// Number of open savepoints when the locks were taken.
-    pub(crate) level: u32,
-}
 
 /// Locks of rows of one page.
 #[derive(Debug, Default)]
