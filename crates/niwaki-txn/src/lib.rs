@@ -27,6 +27,7 @@ mod monitoring;
 pub mod hostile;
 
 pub use error::{Error, Interrupted, Result};
+pub use handle::lock_table::LockManager;
 pub use handle::manager::{TransactionManager, XidStatus};
 pub use handle::session::{SessionControl, SessionInfo, Sleep};
 pub use handle::transaction::{BeginOptions, Isolation, Readers, Transaction};
@@ -39,7 +40,6 @@ pub use visibility::command::{CommandId, TupleCid};
 pub use visibility::snapshot::{Horizon, Snapshot};
 pub use waiting::advisory::AdvisoryLocks;
 pub use waiting::kept::KeptLock;
-pub use waiting::queue::LockManager;
 pub use waiting::row::TupleGuard;
 pub use xact::commit_log::{CommitLog, Durability};
 

@@ -1,15 +1,97 @@
-//! A part of the lock table under one mutex.
+//! The lock table, in parts under one mutex each, and the waiters for ends of transactions.
 
 use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
 
 use niwaki_env::hash::{FixedHash, HashMap};
+use niwaki_env::sync::atomic::AtomicUsize;
+use niwaki_env::sync::{Mutex, MutexGuard};
+use niwaki_storage::Xid;
 
 use crate::handle::lock_entry::{Carried, Entry, is};
 use crate::handle::page_locks::PageLocks;
+use crate::handle::registry::Registry;
 use crate::handle::session::SessionControl;
+use crate::locks::counts::{RowCounts, StrongCounts};
 use crate::locks::held::PageNote;
 use crate::locks::key::{LockKey, PageKey, RowKey};
+use crate::locks::luck::Luck;
 use crate::locks::row_set::RowSet;
+use crate::options::{TxnOptions, limit};
+
+pub(crate) const PARTITIONS: usize = limit(16, 2, 1);
+
+/// Table locks, row locks in memory, and waits for the end of transactions.
+#[derive(Debug)]
+pub struct LockManager {
+    pub(crate) partitions: [Mutex<Partition>; PARTITIONS],
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) strong: StrongCounts,
+    pub(crate) rows: RowCounts,
+    pub(crate) xids: XidWaits,
+    /// Held by the one session that looks for deadlocks.
+    pub(crate) detecting: Mutex<()>,
+    /// Waiters that spin now.
+    pub(crate) spinning: AtomicUsize,
+    pub(crate) luck: Luck,
+}
+
+impl LockManager {
+    pub(crate) fn new(options: &TxnOptions, registry: Arc<Registry>) -> Self {
+        Self {
+            partitions: std::array::from_fn(|_| Mutex::new(Partition::default())),
+            registry,
+            strong: StrongCounts::new(),
+            rows: RowCounts::new(options.row_locks_max),
+            xids: XidWaits::new(),
+            detecting: Mutex::new(()),
+            spinning: AtomicUsize::new(0),
+            luck: Luck::new(),
+        }
+    }
+
+    pub(crate) fn partition_of(&self, key: &LockKey) -> usize {
+        place(key, PARTITIONS)
+    }
+
+    pub(crate) fn partition(&self, key: &LockKey) -> &Mutex<Partition> {
+        &self.partitions[self.partition_of(key)]
+    }
+
+    /// Locks all partitions, in order.
+    pub(crate) fn lock_all(&self) -> Vec<MutexGuard<'_, Partition>> {
+        self.partitions.iter().map(|partition| partition.lock()).collect()
+    }
+}
+
+const SHARDS: usize = limit(64, 4, 1);
+
+/// Waiters for the end of transactions.
+#[derive(Debug)]
+pub(crate) struct XidWaits {
+    /// Waiters in all shards.
+    pub(crate) total: AtomicUsize,
+    shards: Box<[Shard]>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shard {
+    /// Waiters in this shard. With zero, a transaction that ends does not take the mutex.
+    pub(crate) count: AtomicUsize,
+    pub(crate) waiters: Mutex<HashMap<Xid, Vec<Arc<SessionControl>>>>,
+}
+
+impl XidWaits {
+    pub(crate) fn new() -> Self {
+        let shard =
+            || Shard { count: AtomicUsize::new(0), waiters: Mutex::new(HashMap::default()) };
+        Self { total: AtomicUsize::new(0), shards: (0..SHARDS).map(|_| shard()).collect() }
+    }
+
+    pub(crate) fn shard(&self, xid: Xid) -> &Shard {
+        &self.shards[xid.0 as usize % SHARDS]
+    }
+}
 
 /// Pages, and keys, for which a nearly empty partition keeps room: about 40 kB.
 const ROOM_KEPT: usize = 256;
@@ -23,7 +105,7 @@ fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
 }
 
 /// Returns the number of a key's partition, below `partitions`.
-pub(crate) fn place(key: &LockKey, partitions: usize) -> usize {
+fn place(key: &LockKey, partitions: usize) -> usize {
     fn hash(of: impl Hash) -> u64 {
         FixedHash::default().hash_one(of)
     }

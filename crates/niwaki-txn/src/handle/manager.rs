@@ -8,12 +8,12 @@ use niwaki_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use niwaki_storage::{Csn, Error as StorageError, Storage, Xid};
 
 use crate::error::{Error, Result};
+use crate::handle::lock_table::LockManager;
 use crate::handle::registry::Registry;
 use crate::handle::session::{SessionControl, SessionInfo};
 use crate::handle::transaction::{BeginOptions, Transaction};
 use crate::options::TxnOptions;
 use crate::visibility::snapshot::{Horizon, Registration, SnapshotSlots};
-use crate::waiting::queue::LockManager;
 use crate::xact::commit_log::{CommitLog, StorageLog};
 use crate::xact::commit_queue::CommitQueue;
 use crate::xact::directory::XactStates;

@@ -4,9 +4,10 @@
 //! its sessions and owns the lock table, and a lock knows the sessions that hold it or wait for it.
 //! Operations on them lie in the wings after this one.
 //!
-//! The order: one lock (`lock_entry`), the row locks of a page (`page_locks`), the lock table
-//! (`lock_table`), sessions (`turns`, `session`, `registry`), the manager (`manager`), transactions
-//! (`transaction`), and the view of one statement (`view`).
+//! The order: turns of the processor (`turns`); sessions (`session`, `registry`), locks
+//! (`lock_entry`, `page_locks`, `lock_table`) and the manager (`manager`), which name each other;
+//! the signal that ends a wait (`signal`), transactions (`transaction`), and the view of one
+//! statement (`view`).
 
 pub(crate) mod lock_entry;
 pub(crate) mod lock_table;
@@ -14,6 +15,7 @@ pub(crate) mod manager;
 pub(crate) mod page_locks;
 pub(crate) mod registry;
 pub(crate) mod session;
+pub(crate) mod signal;
 pub(crate) mod transaction;
 pub(crate) mod turns;
 pub(crate) mod view;

@@ -16,7 +16,6 @@ use crate::locks::held::FastSlots;
 use crate::locks::key::LockKey;
 use crate::locks::shares::SessionShares;
 use crate::visibility::snapshot::Registration;
-use crate::waiting::wait::WaitInfo;
 
 const CANCEL: u32 = 1;
 const TERMINATE: u32 = 2;
@@ -42,7 +41,7 @@ pub struct SessionControl {
     /// Time that the session waits for a lock before it looks for deadlocks, in microseconds.
     deadlock_timeout_us: AtomicU64,
     pub(crate) parker: Parker,
-    /// Outcome of the wait in progress (`locks::wait`).
+    /// Outcome of the wait in progress (`signal.rs`).
     pub(crate) signal: AtomicU8,
     pub(crate) in_transaction: AtomicBool,
     /// Top transaction id, or 0.
@@ -72,6 +71,18 @@ pub struct SessionControl {
     sleeps: AtomicU8,
     /// Ends a wait for the client, which the parker does not know of.
     when_terminated: Mutex<Option<Wake>>,
+}
+
+/// A session's current wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitInfo {
+    pub(crate) key: LockKey,
+    /// Monotonic time at which the wait began.
+    pub(crate) since: Duration,
+    /// Number of this wait among the waits of the session.
+    pub(crate) number: u64,
+    /// True if the session has looked for deadlocks since the wait began.
+    pub(crate) looked: bool,
 }
 
 /// Wakes a session that waits for its client. Any thread may call the function.

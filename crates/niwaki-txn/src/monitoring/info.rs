@@ -3,11 +3,11 @@
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_storage::OffsetNumber;
 
+use crate::handle::lock_table::LockManager;
 use crate::locks::held::{TENTATIVE, WEAK_MODES, fast_table};
 use crate::locks::key::{LockInfo, LockKey};
 use crate::locks::mode::{bits, mode_name};
 use crate::waiting::deadlock::Graph;
-use crate::waiting::queue::LockManager;
 
 impl LockManager {
     /// Returns all locks held and waited for (`pg_locks`). The list is no picture of one moment:

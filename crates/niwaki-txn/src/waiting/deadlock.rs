@@ -29,13 +29,11 @@ use niwaki_storage::Xid;
 
 use crate::error::{Error, Result};
 use crate::handle::lock_entry::is;
-use crate::handle::lock_table::Partition;
+use crate::handle::lock_table::{LockManager, Partition};
 use crate::handle::registry::Registry;
-use crate::handle::session::SessionControl;
+use crate::handle::session::{SessionControl, WaitInfo};
 use crate::locks::key::{LockKey, describe};
 use crate::locks::mode::{Mode, mode_name};
-use crate::waiting::queue::LockManager;
-use crate::waiting::wait::WaitInfo;
 
 /// The greatest number of waiters that the search moves before it chooses a victim. It lets as many
 /// readers wait behind one writer. More moves would take long while the lock table is locked.

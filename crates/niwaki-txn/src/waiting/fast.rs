@@ -22,14 +22,13 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{Ordering, fence};
 use niwaki_env::sync::{spin_loop, thread};
 
-use crate::handle::lock_table::Partition;
+use crate::handle::lock_table::{LockManager, Partition};
 use crate::handle::session::SessionControl;
 use crate::locks::held::{
     FAST_SLOTS, HeldLocks, LockMark, TENTATIVE, WEAK_MODES, fast_table, fast_word, fits_fast_word,
 };
 use crate::locks::key::{LockKey, TableId};
 use crate::locks::mode::{Mode, TableLockMode};
-use crate::waiting::queue::LockManager;
 
 /// Looks of a mover at a tentative slot before it offers the processor to the slot's owner.
 const TENTATIVE_SPINS: u32 = 100;

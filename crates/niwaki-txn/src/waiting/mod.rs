@@ -1,8 +1,8 @@
 //! Taking, awaiting and releasing locks, and waits of transactions for each other.
 //!
-//! The order: the wait itself (`wait`), the fast path (`fast`), the lock table (`queue`), then those
-//! who ask for locks: of rows (`row`), for the end of a transaction (`xid`), of sessions (`kept`,
-//! `advisory`). The search for deadlocks (`deadlock`) looks at all of them.
+//! The order: the wait itself (`wait`), the fast path (`fast`), the search for deadlocks
+//! (`deadlock`), the lock table (`queue`), then those who ask for locks: of rows (`row`), for the
+//! end of a transaction (`xid`), and for a session (`kept`, `advisory`).
 
 pub(crate) mod advisory;
 pub(crate) mod deadlock;

@@ -2,40 +2,17 @@
 
 use std::sync::Arc;
 
-use niwaki_env::sync::atomic::{AtomicUsize, Ordering, fence};
-use niwaki_env::sync::{Mutex, MutexGuard};
+use niwaki_env::sync::atomic::{Ordering, fence};
 
 use crate::error::Result;
 use crate::handle::lock_entry::{Attempt, Carried, Observer, is};
-use crate::handle::lock_table::{Partition, place};
-use crate::handle::registry::Registry;
+use crate::handle::lock_table::LockManager;
 use crate::handle::session::SessionControl;
 use crate::handle::transaction::Transaction;
-use crate::locks::counts::{RowCounts, StrongCounts};
 use crate::locks::held::{HeldLocks, LockMark};
 use crate::locks::key::{LockKey, TableId, WaitPolicy};
-use crate::locks::luck::Luck;
 use crate::locks::mode::{Mode, TableLockMode, bits};
-use crate::options::{TxnOptions, limit};
 use crate::waiting::fast::{Fast, is_strong, is_weak};
-use crate::waiting::xid::XidWaits;
-
-pub(crate) const PARTITIONS: usize = limit(16, 2, 1);
-
-/// Table locks, row locks in memory, and waits for the end of transactions.
-#[derive(Debug)]
-pub struct LockManager {
-    pub(crate) partitions: [Mutex<Partition>; PARTITIONS],
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) strong: StrongCounts,
-    pub(crate) rows: RowCounts,
-    pub(crate) xids: XidWaits,
-    /// Held by the one session that looks for deadlocks.
-    pub(crate) detecting: Mutex<()>,
-    /// Waiters that spin now.
-    pub(crate) spinning: AtomicUsize,
-    pub(crate) luck: Luck,
-}
 
 /// Outcome of a successful call: the way in which a lock was acquired, or that it was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,27 +26,6 @@ pub(crate) enum Acquired {
 }
 
 impl LockManager {
-    pub(crate) fn new(options: &TxnOptions, registry: Arc<Registry>) -> Self {
-        Self {
-            partitions: std::array::from_fn(|_| Mutex::new(Partition::default())),
-            registry,
-            strong: StrongCounts::new(),
-            rows: RowCounts::new(options.row_locks_max),
-            xids: XidWaits::new(),
-            detecting: Mutex::new(()),
-            spinning: AtomicUsize::new(0),
-            luck: Luck::new(),
-        }
-    }
-
-    pub(crate) fn partition_of(&self, key: &LockKey) -> usize {
-        place(key, PARTITIONS)
-    }
-
-    pub(crate) fn partition(&self, key: &LockKey) -> &Mutex<Partition> {
-        &self.partitions[self.partition_of(key)]
-    }
-
     /// Locks a table until the transaction ends or the savepoint is rolled back. Returns false only
     /// under [`WaitPolicy::Skip`].
     ///
@@ -433,11 +389,6 @@ impl LockManager {
             partitions[self.partition_of(&to)].entry(to).add_modes(&session, bit);
         }
         Ok(())
-    }
-
-    /// Locks all partitions, in order.
-    pub(crate) fn lock_all(&self) -> Vec<MutexGuard<'_, Partition>> {
-        self.partitions.iter().map(|partition| partition.lock()).collect()
     }
 
     /// Releases all locks of a transaction that ended.

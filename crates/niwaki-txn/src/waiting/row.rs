@@ -11,13 +11,14 @@ use niwaki_storage::{OffsetNumber, RelFileId, Tid};
 
 use crate::error::Result;
 use crate::handle::lock_entry::Attempt;
+use crate::handle::lock_table::LockManager;
 use crate::handle::page_locks::PageLocks;
 use crate::handle::session::SessionControl;
 use crate::handle::transaction::Transaction;
 use crate::locks::held::{HeldLocks, PageNote, level};
 use crate::locks::key::{LockKey, PageKey, RowKey, WaitPolicy};
 use crate::locks::mode::{Mode, RowLockMode};
-use crate::waiting::queue::{Acquired, LockManager};
+use crate::waiting::queue::Acquired;
 
 /// The right to be the next waiter for a row; released when dropped.
 pub struct TupleGuard<'t> {

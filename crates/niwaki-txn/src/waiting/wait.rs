@@ -5,17 +5,11 @@ use std::time::Duration;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::spin_loop;
-use niwaki_storage::Xid;
 
 use crate::error::{Interrupted, Result};
+use crate::handle::lock_table::LockManager;
 use crate::handle::session::SessionControl;
-use crate::locks::key::LockKey;
-use crate::waiting::queue::LockManager;
 
-/// Signal: the wait goes on.
-const WAITING: u8 = 0;
-/// Signal: the awaited lock or event is there.
-const GRANTED: u8 = 1;
 /// Looks at the signal between two readings of the clock.
 const SPINS_PER_CLOCK: u32 = 32;
 /// Number of deadlock timeouts after which a wait is checked for deadlocks again: an edge may have
@@ -25,64 +19,7 @@ const RECHECK_AFTER: u32 = 4;
 /// search. A search locks the lock table, and a session may set its timeout to a millisecond.
 const RECHECK_OFTEN: Duration = Duration::from_secs(10);
 
-/// A session's current wait.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WaitInfo {
-    pub(crate) key: LockKey,
-    /// Monotonic time at which the wait began.
-    pub(crate) since: Duration,
-    /// Number of this wait among the waits of the session.
-    pub(crate) number: u64,
-    /// True if the session has looked for deadlocks since the wait began.
-    pub(crate) looked: bool,
-}
-
 impl SessionControl {
-    /// Arms the signal. Call it before the session enters any queue.
-    pub(crate) fn prepare_wait(&self, key: LockKey) {
-        self.signal.store(WAITING, Ordering::Relaxed);
-        let number = self.waits.fetch_add(1, Ordering::Relaxed);
-        let since = self.now();
-        *self.waiting.lock() = Some(WaitInfo { key, since, number, looked: false });
-    }
-
-    /// Ends the wait. From here on it is part of no cycle, even if the session has not left its
-    /// queue yet.
-    pub(crate) fn end_wait(&self) {
-        *self.waiting.lock() = None;
-    }
-
-    /// Notes that the session looks for deadlocks. Returns whether it did so earlier in this wait.
-    pub(crate) fn note_look(&self) -> bool {
-        let mut waiting = self.waiting.lock();
-        waiting.as_mut().is_some_and(|wait| std::mem::replace(&mut wait.looked, true))
-    }
-
-    /// Ends the wait of this session with success.
-    pub(crate) fn grant(&self) {
-        // Release: pairs with the acquire in `granted`.
-        self.signal.store(GRANTED, Ordering::Release);
-        self.parker.unpark();
-    }
-
-    pub(crate) fn granted(&self) -> bool {
-        self.signal.load(Ordering::Acquire) == GRANTED
-    }
-
-    /// Returns the wait in progress, unless it was granted already.
-    pub(crate) fn current_wait(&self) -> Option<WaitInfo> {
-        let wait = *self.waiting.lock();
-        wait.filter(|_| !self.granted())
-    }
-
-    /// Returns the transaction whose end the session waits for.
-    pub(crate) fn awaited_xid(&self) -> Option<Xid> {
-        match self.current_wait()?.key {
-            LockKey::Transaction(xid) => Some(xid),
-            _ => None,
-        }
-    }
-
     /// Waits for [`SessionControl::grant`]. When `look_for_deadlock` fails, the session is in no
     /// queue any more.
     pub(crate) fn wait_granted(&self, look_for_deadlock: impl Fn() -> Result<()>) -> Result<()> {
@@ -159,7 +96,7 @@ mod tests {
     use niwaki_env::clock::ManualClock;
 
     use super::*;
-    use crate::{TransactionManager, TxnOptions};
+    use crate::{LockKey, TransactionManager, TxnOptions};
 
     /// Without the growing interval, a session with `deadlock_timeout = '1ms'` locked the lock
     /// table every 4 ms.

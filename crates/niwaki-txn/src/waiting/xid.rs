@@ -2,48 +2,15 @@
 
 use std::sync::Arc;
 
-use niwaki_env::hash::HashMap;
 use niwaki_env::seeded_bug;
-use niwaki_env::sync::Mutex;
-use niwaki_env::sync::atomic::{AtomicUsize, Ordering, fence};
+use niwaki_env::sync::atomic::{Ordering, fence};
 use niwaki_storage::Xid;
 
 use crate::error::Result;
+use crate::handle::lock_table::LockManager;
 use crate::handle::manager::XidStatus;
-use crate::handle::session::SessionControl;
 use crate::handle::transaction::Transaction;
 use crate::locks::key::{LockKey, WaitPolicy};
-use crate::options::limit;
-use crate::waiting::queue::LockManager;
-
-const SHARDS: usize = limit(64, 4, 1);
-
-/// Waiters for the end of transactions.
-#[derive(Debug)]
-pub(crate) struct XidWaits {
-    /// Waiters in all shards.
-    total: AtomicUsize,
-    shards: Box<[Shard]>,
-}
-
-#[derive(Debug)]
-struct Shard {
-    /// Waiters in this shard. With zero, a transaction that ends does not take the mutex.
-    count: AtomicUsize,
-    waiters: Mutex<HashMap<Xid, Vec<Arc<SessionControl>>>>,
-}
-
-impl XidWaits {
-    pub(crate) fn new() -> Self {
-        let shard =
-            || Shard { count: AtomicUsize::new(0), waiters: Mutex::new(HashMap::default()) };
-        Self { total: AtomicUsize::new(0), shards: (0..SHARDS).map(|_| shard()).collect() }
-    }
-
-    fn shard(&self, xid: Xid) -> &Shard {
-        &self.shards[xid.0 as usize % SHARDS]
-    }
-}
 
 impl LockManager {
     /// Waits until `xid`, a transaction or subtransaction of another session, has ended. Its end is
