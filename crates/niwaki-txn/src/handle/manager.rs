@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::handle::lock_table::LockManager;
 use crate::handle::registry::Registry;
 use crate::handle::session::{SessionControl, SessionInfo};
-use crate::handle::transaction::{BeginOptions, Transaction};
 use crate::options::TxnOptions;
 use crate::visibility::snapshot::{Horizon, Registration, SnapshotSlots};
 use crate::xact::commit_log::{CommitLog, StorageLog};
@@ -153,22 +152,6 @@ impl TransactionManager {
             session.cancel();
         }
         session.is_some()
-    }
-
-    /// Begins a transaction in `session`. The transaction needs no id and no log record until it
-    /// writes.
-    ///
-    /// # Errors
-    /// [`Error::SerializableUnsupported`]; [`Error::Terminated`] when the database closes.
-    ///
-    /// # Panics
-    /// When the session has a transaction already.
-    pub fn begin(
-        self: &Arc<Self>,
-        session: &Arc<SessionControl>,
-        options: BeginOptions,
-    ) -> Result<Transaction> {
-        Transaction::begin(Arc::clone(session), options)
     }
 
     /// Assigns the next transaction id, with room for its state.

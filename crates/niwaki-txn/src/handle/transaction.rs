@@ -10,7 +10,6 @@ use niwaki_storage::{Csn, RelFile, Xid};
 use crate::error::{Error, Result};
 use crate::handle::manager::TransactionManager;
 use crate::handle::session::SessionControl;
-use crate::handle::view::View;
 use crate::locks::held::{HeldLocks, LockMark};
 use crate::locks::key::RowKey;
 use crate::locks::mode::RowLockMode;
@@ -44,8 +43,8 @@ pub struct BeginOptions {
 /// A transaction of one session, from begin to [`Transaction::commit`] or [`Transaction::abort`].
 /// Dropping the transaction aborts it.
 ///
-/// All methods take `&self`, so that a [`View`] of the transaction can be held while it writes. The
-/// transaction belongs to one thread at a time.
+/// All methods take `&self`, so that a [`View`](crate::View) of the transaction can be held while it
+/// writes. The transaction belongs to one thread at a time.
 #[derive(Debug)]
 pub struct Transaction {
     session: Arc<SessionControl>,
@@ -111,6 +110,24 @@ struct Level {
 struct Files {
     at_commit: Vec<RelFile>,
     at_abort: Vec<RelFile>,
+}
+
+impl TransactionManager {
+    /// Begins a transaction in `session`. The transaction needs no id and no log record until it
+    /// writes.
+    ///
+    /// # Errors
+    /// [`Error::SerializableUnsupported`]; [`Error::Terminated`] when the database closes.
+    ///
+    /// # Panics
+    /// When the session has a transaction already.
+    pub fn begin(
+        self: &Arc<Self>,
+        session: &Arc<SessionControl>,
+        options: BeginOptions,
+    ) -> Result<Transaction> {
+        Transaction::begin(Arc::clone(session), options)
+    }
 }
 
 impl Transaction {
@@ -346,12 +363,6 @@ impl Transaction {
             self.command.set(self.command.get() + 1);
         }
         Ok(())
-    }
-
-    /// Returns the view of a statement with this snapshot.
-    #[inline]
-    pub fn view(&self, snapshot: &Snapshot) -> View<'_> {
-        View::new(self, snapshot)
     }
 
     /// Returns the command field of a version that this command inserts.

@@ -16,6 +16,14 @@ pub struct View<'t> {
     may_follow: bool,
 }
 
+impl Transaction {
+    /// Returns the view of a statement with this snapshot.
+    #[inline]
+    pub fn view(&self, snapshot: &Snapshot) -> View<'_> {
+        View::new(self, snapshot)
+    }
+}
+
 impl<'t> View<'t> {
     pub(crate) fn new(transaction: &'t Transaction, snapshot: &Snapshot) -> Self {
         debug_assert!(
