@@ -13,7 +13,7 @@ const LARGEST: [(&str, usize); 9] = [
     ("niwaki-env", 2),
     ("niwaki-types", 4),
     ("niwaki-storage", 22),
-    ("niwaki-txn", 22),
+    ("niwaki-txn", 6),
     ("niwaki-catalog", 14),
     ("niwaki-sql", 223),
     ("niwaki", 56),

@@ -9,7 +9,8 @@ use super::imports::{Modules, arrows, crates};
 use super::{Finding, Tree};
 
 /// The crates that have wings.
-const WINGED: [&str; 4] = ["niwaki-heap", "niwaki-nbtree", "niwaki-table", "niwaki-types"];
+const WINGED: [&str; 5] =
+    ["niwaki-heap", "niwaki-nbtree", "niwaki-table", "niwaki-txn", "niwaki-types"];
 
 /// The most files of one folder: more do not fit into a reader's head.
 const FILES_MAX: usize = 20;
