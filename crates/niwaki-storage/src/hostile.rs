@@ -5,11 +5,11 @@
 
 use niwaki_env::hostile::{Target, dense, sparse};
 
-use crate::control::Control;
-use crate::file_table::{self, KnownFile};
+use crate::disk::control::Control;
+use crate::disk::file_table::{self, KnownFile};
 use crate::ids::{BlockNumber, Fork, Lsn, OffsetNumber, PageId, RelFileId, Xid};
 use crate::page::{ItemId, ItemState, PAGE_SIZE, Page, PageKind};
-use crate::wal::{Header, RECORD_HEADER_SIZE, decode, is_intact, seal};
+use crate::wal::encode::{Header, RECORD_HEADER_SIZE, decode, is_intact, seal};
 
 /// Each decoder's name, valid inputs to begin with, and the function that calls the decoder.
 pub const TARGETS: &[Target] = &[

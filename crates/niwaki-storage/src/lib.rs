@@ -1,50 +1,64 @@
 #![doc = include_str!("../README.md")]
 
-mod background;
-pub mod buffer;
-mod check;
-mod checkpoint;
-pub mod compare;
-mod control;
-mod copy;
+// The wings, lowest first. A wing names only itself and the wings before it.
+//
+// Errors of storage and of the layers above.
 mod error;
-mod failures;
-mod file_table;
-mod files;
-mod foresight;
+// Numbers that name things on disk.
+pub mod ids;
+// The 8 KiB page.
+pub mod page;
+// The memory of the pool: frames, without the files and the log behind them.
+mod frames;
+// The files of a data directory, without the log.
+mod disk;
+// The write-ahead log.
+pub mod wal;
+// The buffer pool over files and log.
+pub mod buffer;
+// Streams that read ahead.
+mod stream;
+// An open data directory: the handle, checkpoints and background threads.
+mod directory;
+// Opening of a directory, and redo.
+pub mod recovery;
+// Checks and comparisons of whole directories.
+mod diagnostics;
+// Fuzz targets of the decoders.
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
-pub mod ids;
-mod known_files;
-mod lock;
-mod open_files;
-pub mod page;
-pub mod record;
-pub mod recovery;
-mod storage;
-mod stream;
-pub mod wal;
 
-pub use background::{Background, BackgroundWriter};
+/// The vocabulary of the write-ahead log: a record's owner, its contents, and the input of redo.
+pub mod record {
+    pub use crate::wal::record::{
+        CheckpointParticipant, DecodedImage, DecodedPage, DecodedRecord, LoggedPage,
+        MAX_RECORD_PAGES, Manager, PageLog, Record, ResourceManager, record_bytes,
+    };
+}
+
 pub use buffer::{
     BufferPool, Extension, FileStatistics, Glance, PageRead, PageWrite, Pin, ReadStatistics,
 };
-pub use check::StorageReport;
-pub use checkpoint::{CheckpointKind, CheckpointSummary, WriteStatistics};
-pub use control::{Control, FORMAT_VERSION};
+pub use diagnostics::check::StorageReport;
+pub use diagnostics::compare;
+pub use directory::background::{Background, BackgroundWriter};
+pub use directory::checkpoint::{CheckpointKind, CheckpointSummary, WriteStatistics};
+pub use directory::failures::BackgroundTask;
+pub use directory::lock::WriteGate;
+pub use directory::readers::Readers;
+pub use directory::storage::{FIRST_FILE, FileChanges, Storage, StorageOptions};
+pub use disk::control::{Control, FORMAT_VERSION};
+pub use disk::file_table::TablePlace;
 pub use error::{Corruption, Error, Result};
-pub use failures::BackgroundTask;
-pub use file_table::TablePlace;
-pub use foresight::Foresight;
 pub use ids::{BlockNumber, Csn, Fork, Lsn, OffsetNumber, PageId, RelFile, RelFileId, Tid, Xid};
-pub use lock::WriteGate;
 pub use page::{ItemId, ItemState, Mixed, Page, PageKind};
 pub use record::{
     CheckpointParticipant, DecodedPage, DecodedRecord, LoggedPage, Manager, PageLog, Record,
     ResourceManager,
 };
+pub use recovery::foresight::Foresight;
 pub use recovery::{RecoverySummary, Redo, RedoPage};
-pub use storage::{FIRST_FILE, FileChanges, Storage, StorageOptions};
-pub use stream::{BlocksAhead, IoMethod, MethodInUse, ReadAhead, ReadStream, Readers};
+pub use stream::method::{IoMethod, MethodInUse};
+pub use stream::read_stream::{BlocksAhead, ReadAhead, ReadStream};
 pub use wal::{LogEnd, Wal, WalStatistics};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::{RwLockReadGuard, RwLockWriteGuard, thread};
 
-use super::frame::{COPIED, Frame};
 use super::pool::BufferPool;
+use crate::frames::frame::{COPIED, Frame};
 use crate::ids::{Lsn, PageId};
 use crate::page::Page;
 

@@ -1,27 +1,24 @@
 //! The buffer pool: a bounded number of frames that hold pages.
+//!
+//! The order: the pool (`pool`), pins and latched pages (`guard`), reads ahead of their use
+//! (`read_run`, `read_queue`, `read_ring`), writes (`write_out`), the choice of the page to evict
+//! (`replace`), and statistics (`stats`).
 
-mod arena;
-mod frame;
-mod frequency;
-mod guard;
-mod optimistic;
-mod pool;
-mod read_queue;
-mod read_ring;
-mod read_run;
-mod replace;
-mod stats;
-mod table;
-mod write_out;
+pub(crate) mod guard;
+pub(crate) mod pool;
+pub(crate) mod read_queue;
+pub(crate) mod read_ring;
+pub(crate) mod read_run;
+pub(crate) mod replace;
+pub(crate) mod stats;
+pub(crate) mod write_out;
 
-pub(crate) use guard::LogTarget;
 pub use guard::{PageRead, PageWrite, Pin};
-pub use optimistic::Glance;
 pub use pool::{BufferPool, Extension};
 pub use read_queue::ReadStatistics;
-pub(crate) use read_run::{RUN_MAX, ReadRun};
 pub use stats::{FileStatistics, PoolStatistics};
-pub(crate) use write_out::CleanAhead;
+
+pub use crate::frames::optimistic::Glance;
 
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;

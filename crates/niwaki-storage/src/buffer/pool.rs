@@ -8,19 +8,21 @@ use niwaki_env::sync::{Condvar, Mutex, thread};
 use niwaki_env::vfs::ReadRing;
 use scopeguard::ScopeGuard;
 
-use super::arena::Arena;
-use super::frame::{COPIED, DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING};
-use super::frequency::Frequencies;
 use super::guard::Pin;
-use super::optimistic::{Copies, Glance};
 use super::read_queue::ReadQueue;
-use super::table::PageTable;
 use super::write_out::WriteCounters;
+use crate::disk::files::{BASE, Files, ForkFile, fork_file_name};
 use crate::error::{Corruption, Error, Result};
-use crate::files::{BASE, Files, ForkFile, fork_file_name};
+use crate::frames::arena::Arena;
+use crate::frames::frame::{
+    COPIED, DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING,
+};
+use crate::frames::frequency::Frequencies;
+use crate::frames::optimistic::{Copies, Glance};
+use crate::frames::table::PageTable;
 use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFile, RelFileId};
 use crate::page::Page;
-use crate::wal::Wal;
+use crate::wal::insert::Wal;
 
 /// The most pages by which a file grows at once on behalf of waiting threads.
 const EXTENSION_MAX: u32 = 64;

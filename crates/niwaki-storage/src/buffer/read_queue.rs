@@ -14,9 +14,9 @@ use niwaki_env::sync::plain_atomic::AtomicBool;
 use niwaki_env::sync::{Condvar, Mutex};
 use niwaki_env::vfs::ReadRing;
 
-use super::frame::Tag;
 use super::pool::BufferPool;
 use super::read_run::ReadRun;
+use crate::frames::frame::Tag;
 
 /// Divisor of the pool's frames that bounds the frames pinned by all reads ahead together: a
 /// quarter.

@@ -20,10 +20,10 @@ use niwaki_env::vfs::VfsFile;
 
 use scopeguard::ScopeGuard;
 
-use super::frame::{LOADING, Tag, VALID};
 use super::pool::BufferPool;
+use crate::disk::files::ForkFile;
 use crate::error::Result;
-use crate::files::ForkFile;
+use crate::frames::frame::{LOADING, Tag, VALID};
 use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
 
 /// The most pages that are read at once (`io_combine_limit`).

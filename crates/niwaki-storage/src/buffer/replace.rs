@@ -10,10 +10,10 @@
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::{SCHEDULED, thread};
 
-use super::frame::{DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING};
 use super::guard::Pin;
 use super::pool::BufferPool;
 use crate::error::{Error, Result};
+use crate::frames::frame::{DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING};
 
 /// Unused pages compared in one choice; the one used least often is evicted. More would choose
 /// better and search longer.

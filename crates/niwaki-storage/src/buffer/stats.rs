@@ -2,8 +2,8 @@
 
 use niwaki_env::sync::atomic::Ordering;
 
-use super::frame::VALID;
 use super::pool::BufferPool;
+use crate::frames::frame::VALID;
 use crate::ids::{Fork, PageId, RelFileId};
 
 /// Counters of one fork since the database was opened.

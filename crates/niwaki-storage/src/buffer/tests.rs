@@ -7,10 +7,10 @@ use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::thread;
 use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, MemoryVfs, OpenMode, Operation, Vfs};
 
+use crate::directory::storage::{Storage, StorageOptions};
 use crate::error::Error;
 use crate::ids::{BlockNumber, Fork, PageId, RelFile, Xid};
 use crate::page::PageKind;
-use crate::storage::{Storage, StorageOptions};
 
 fn open(vfs: Arc<dyn Vfs>, frames: usize) -> (Arc<Storage>, RelFile) {
     let env = Env { vfs, ..Env::memory() };

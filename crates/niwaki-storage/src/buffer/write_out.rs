@@ -6,10 +6,10 @@ use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
 use scopeguard::ScopeGuard;
 
-use super::frame::{DIRTY, LOADING, PIN_MASK, Tag, VALID, WRITING};
 use super::guard::Pin;
 use super::pool::BufferPool;
 use crate::error::Result;
+use crate::frames::frame::{DIRTY, LOADING, PIN_MASK, Tag, VALID, WRITING};
 use crate::ids::{Lsn, PageId};
 use crate::page::Page;
 

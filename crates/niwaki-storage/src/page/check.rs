@@ -9,7 +9,7 @@ use crate::ids::{OffsetNumber, PageId};
 
 fn damage(id: PageId, item: Option<u16>, detail: String) -> Corruption {
     Corruption {
-        file: format!("base/{}", crate::files::fork_file_name(id.file, id.fork)),
+        file: format!("base/{}", crate::disk::files::fork_file_name(id.file, id.fork)),
         block: Some(id.block.0),
         item,
         invariant: "format",

@@ -11,11 +11,12 @@ use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, MemoryVfs, Operation, OsVfs, 
 mod broken_ring;
 
 use super::distance::Distance;
-use super::{IoMethod, ReadAhead, ReadStream};
-use crate::buffer::ReadStatistics;
+use super::method::IoMethod;
+use super::read_stream::{ReadAhead, ReadStream};
+use crate::buffer::read_queue::ReadStatistics;
+use crate::directory::storage::{Storage, StorageOptions};
 use crate::ids::{BlockNumber, Fork, PageId, RelFile, Xid};
 use crate::page::PageKind;
-use crate::storage::{Storage, StorageOptions};
 
 const BLOCKS: u32 = 100;
 
@@ -517,7 +518,9 @@ fn left_of_a_working_set(uses: u32, ring: u32, dirty: bool) -> u32 {
         (0..WORKING_SET).for_each(|at| drop(storage.pool().pin(page(file, at)).unwrap()));
     }
     let options = ReadAhead { ring, ..ReadAhead::default() };
-    for block in super::BlocksAhead::new(storage.pool(), large.id, Fork::Main, options, 0..512) {
+    for block in
+        super::read_stream::BlocksAhead::new(storage.pool(), large.id, Fork::Main, options, 0..512)
+    {
         let pin = storage.pool().pin(page(large, block)).unwrap();
         let mut guard = pin.write();
         if dirty {

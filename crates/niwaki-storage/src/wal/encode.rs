@@ -23,10 +23,10 @@
 
 use niwaki_env::seeded_bug;
 
+use super::record::{DecodedImage, DecodedPage, DecodedRecord, MAX_RECORD_PAGES, Manager};
 use crate::error::{Corruption, Error, Result};
 use crate::ids::{BlockNumber, Csn, Fork, Lsn, PageId, RelFileId, Xid};
 use crate::page::PAGE_SIZE;
-use crate::record::{DecodedImage, DecodedPage, DecodedRecord, MAX_RECORD_PAGES, Manager};
 
 /// Bytes of a record's header.
 pub const RECORD_HEADER_SIZE: usize = 32;

@@ -14,11 +14,11 @@ use super::encode::{
     removes_form, seal,
 };
 use super::flush::{FlushState, Leader};
+use super::record::{LoggedPage, MAX_RECORD_PAGES, PageLog, Record};
 use super::segment::Segments;
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, RelFileId};
 use crate::page::PAGE_SIZE;
-use crate::record::{LoggedPage, MAX_RECORD_PAGES, PageLog, Record};
 
 /// Fraction of a segment that is enough at the end of recovery when there is no room for another
 /// segment.

@@ -23,10 +23,10 @@ use niwaki_env::sync::plain_atomic::AtomicBool;
 use niwaki_env::vfs::{OpenMode, VfsFile};
 
 use super::encode::Cursor;
-use crate::control::FORMAT_VERSION;
+use crate::directory::lock::WriteGate;
+use crate::disk::control::FORMAT_VERSION;
 use crate::error::{Corruption, Error, Result};
 use crate::ids::Lsn;
-use crate::lock::WriteGate;
 
 /// Folder of the log.
 pub(crate) const WAL_FOLDER: &str = "wal";

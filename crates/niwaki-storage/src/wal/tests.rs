@@ -7,9 +7,9 @@ use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
 
 use super::encode::{Header, RECORD_HEADER_SIZE, decode, is_intact, seal};
+use super::record::{Manager, Record, record_bytes};
+use crate::directory::storage::{Storage, StorageOptions};
 use crate::ids::{Csn, Lsn, Xid};
-use crate::record::{Manager, Record, record_bytes};
-use crate::storage::{Storage, StorageOptions};
 
 fn plain<'a>(body: &'a [&'a [u8]]) -> Record<'a, 'static> {
     Record {

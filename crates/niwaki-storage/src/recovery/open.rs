@@ -31,20 +31,25 @@ use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::DirectoryLock;
 
-use crate::buffer::{BufferPool, PageWrite};
-use crate::checkpoint::{CheckpointCounters, CheckpointKind, Pace};
-use crate::control::{CONTROL, Control, ControlFile, NEW_CONTROL};
+use super::foresight::{Ends, Foresight};
+use crate::buffer::guard::PageWrite;
+use crate::buffer::pool::BufferPool;
+use crate::directory::checkpoint::{CheckpointCounters, CheckpointKind, Pace};
+use crate::directory::failures::Failures;
+use crate::directory::storage::{FIRST_FILE, Storage, StorageOptions, kind};
+use crate::disk::control::{CONTROL, Control, ControlFile, NEW_CONTROL};
+use crate::disk::file_table::{self, TABLES, TablePlace};
+use crate::disk::files::{BASE, FORKS, Files, fork_file_name};
+use crate::disk::known_files::ASIDE;
 use crate::error::{Corruption, Error, Result};
-use crate::file_table::{self, TABLES, TablePlace};
-use crate::files::{BASE, FORKS, Files, fork_file_name};
-use crate::foresight::{Ends, Foresight};
 use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFileId};
-use crate::known_files::ASIDE;
 use crate::page::PAGE_SIZE;
-use crate::record::{DecodedImage, DecodedRecord, Manager, ResourceManager};
-use crate::storage::{FIRST_FILE, Storage, StorageOptions, kind};
-use crate::stream::MethodInUse;
-use crate::wal::{Cursor, Header, LogEnd, Segments, WAL_FOLDER, Wal, WalReader, WalStart, decode};
+use crate::stream::method::MethodInUse;
+use crate::wal::encode::{Cursor, Header, decode};
+use crate::wal::insert::{Wal, WalStart};
+use crate::wal::read::{LogEnd, WalReader};
+use crate::wal::record::{DecodedImage, DecodedRecord, Manager, ResourceManager};
+use crate::wal::segment::{Segments, WAL_FOLDER};
 
 const LOCK: &str = "lock";
 
@@ -460,7 +465,7 @@ impl Storage {
             checkpoint_counters: CheckpointCounters::default(),
             background: niwaki_env::sync::Signal::default(),
             dropped: Mutex::default(),
-            failures: crate::failures::Failures::default(),
+            failures: Failures::default(),
             io_method,
             when_lost: Mutex::default(),
             lock: Mutex::new(Some(lock)),

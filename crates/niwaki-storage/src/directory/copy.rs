@@ -1,10 +1,10 @@
 //! Copies of whole files: CREATE DATABASE with a template.
 
+use super::storage::Storage;
 use crate::error::Error;
 use crate::ids::{BlockNumber, Fork, PageId, RelFile, RelFileId, Xid};
-use crate::record::LoggedPage;
-use crate::storage::Storage;
-use crate::stream::{BlocksAhead, ReadAhead};
+use crate::stream::read_stream::{BlocksAhead, ReadAhead};
+use crate::wal::record::LoggedPage;
 
 /// Pages by which the copy grows at once.
 const GROWTH: u32 = 64;

@@ -7,9 +7,9 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::vfs::OpenMode;
 
+use super::file_table::{KnownFile, Runs, encode};
+use super::files::{BASE, FORKS, Files, fork_file_name};
 use crate::error::{Corruption, Error, Result};
-use crate::file_table::{KnownFile, Runs, encode};
-use crate::files::{BASE, FORKS, Files, fork_file_name};
 use crate::ids::{Fork, PageId, RelFileId, Xid};
 use crate::page::PAGE_SIZE;
 

@@ -13,16 +13,16 @@ use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, RwLock, RwLockReadGuard};
 use niwaki_env::vfs::DirectoryLock;
 
-use crate::buffer::BufferPool;
-use crate::checkpoint::CheckpointCounters;
-use crate::control::{Control, ControlFile};
+use super::checkpoint::CheckpointCounters;
+use super::failures::Failures;
+use crate::buffer::pool::BufferPool;
+use crate::disk::control::{Control, ControlFile};
+use crate::disk::files::{FORKS, Files};
 use crate::error::Result;
-use crate::failures::Failures;
-use crate::files::{FORKS, Files};
 use crate::ids::{BlockNumber, Fork, Lsn, RelFile, RelFileId, Xid};
-use crate::record::{Manager, Record};
-use crate::stream::{IoMethod, MethodInUse};
-use crate::wal::Wal;
+use crate::stream::method::{IoMethod, MethodInUse};
+use crate::wal::insert::Wal;
+use crate::wal::record::{LoggedPage, Manager, Record};
 
 /// First number given to a relation file; smaller ones are reserved for files with a fixed role.
 pub const FIRST_FILE: RelFileId = RelFileId(16);
@@ -276,7 +276,7 @@ impl Storage {
     ///
     /// # Errors
     /// As [`Storage::log`].
-    pub fn log_images(&self, xid: Xid, pages: &mut [crate::record::LoggedPage<'_>]) -> Result<Lsn> {
+    pub fn log_images(&self, xid: Xid, pages: &mut [LoggedPage<'_>]) -> Result<Lsn> {
         self.log(Record {
             manager: Manager::Storage,
             kind: kind::IMAGES,

@@ -13,8 +13,8 @@ use std::sync::{Arc, OnceLock};
 
 use niwaki_env::seeded_bug;
 
+use super::storage::Storage;
 use crate::error::{Error, Result};
-use crate::storage::Storage;
 
 const LOST: &str = "the lock file of the data directory was removed or changed, so another process may \
                     use the directory: nothing is written any more";

@@ -4,11 +4,11 @@
 //! The comparison shows whether redo made the same pages. Parts that may differ are masked: the
 //! checksum, the hole between line pointers and tuples, and the access method's hints.
 
+use crate::directory::storage::Storage;
+use crate::disk::files::FORKS;
 use crate::error::Result;
-use crate::files::FORKS;
 use crate::ids::{BlockNumber, PageId};
 use crate::page::Page;
-use crate::storage::Storage;
 
 /// A page that differs between two storages.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The vocabulary of the write-ahead log: a record's owner, its contents, and the input of redo.
 
-use crate::buffer::{LogTarget, PageWrite};
+use super::encode;
+use crate::buffer::guard::{LogTarget, PageWrite};
+use crate::directory::storage::Storage;
 use crate::error::Result;
-use crate::foresight::Foresight;
 use crate::ids::{Csn, Lsn, PageId, Xid};
-use crate::recovery::Redo;
-use crate::storage::Storage;
-use crate::wal::encode;
+use crate::recovery::foresight::Foresight;
+use crate::recovery::open::Redo;
 
 /// Owner of a record type (byte in the record header). Numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

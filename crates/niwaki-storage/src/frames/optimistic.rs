@@ -215,14 +215,14 @@ impl std::fmt::Debug for Glance<'_> {
 }
 
 /// The copies of one pool.
-pub(super) struct Copies {
+pub(crate) struct Copies {
     /// The places, in sets of [`WAYS`].
     places: Box<[Copied]>,
     misses: Counter,
 }
 
 impl Copies {
-    pub(super) fn new(frames: usize) -> Self {
+    pub(crate) fn new(frames: usize) -> Self {
         let sets = (frames / (FRAMES_PER_COPY * WAYS)).max(1).next_power_of_two();
         Self { places: (0..sets * WAYS).map(|_| Copied::new()).collect(), misses: Counter::new(0) }
     }
@@ -236,19 +236,19 @@ impl Copies {
 
     /// Returns an optimistic read of a page's copy, if there is one.
     #[inline]
-    pub(super) fn glance(&self, tag: Tag) -> Option<Glance<'_>> {
+    pub(crate) fn glance(&self, tag: Tag) -> Option<Glance<'_>> {
         self.set(tag).iter().find_map(|place| place.glance(tag))
     }
 
     /// Returns whether a page has a copy. The page is just coming into the pool, so no thread can
     /// be copying it.
-    pub(super) fn has(&self, tag: Tag) -> bool {
+    pub(crate) fn has(&self, tag: Tag) -> bool {
         self.set(tag).iter().any(|place| place.tag() == tag)
     }
 
     /// Copies a page that the caller has latched for reading. Returns false when all places are
     /// taken and it is not this page's turn, or when another thread changes the place.
-    pub(super) fn make(&self, tag: Tag, page: &Page) -> bool {
+    pub(crate) fn make(&self, tag: Tag, page: &Page) -> bool {
         let set = self.set(tag);
         let mut free = None;
         for place in set {
@@ -278,13 +278,13 @@ impl Copies {
 
     /// Drops the copies of a page that the caller has latched for writing.
     #[cold]
-    pub(super) fn drop_copy(&self, tag: Tag) {
+    pub(crate) fn drop_copy(&self, tag: Tag) {
         // Two readers may have made one copy each.
         self.set(tag).iter().for_each(|place| place.drop_copy(tag));
     }
 
     /// Drops the copies of a fork's pages from `first` on, which are no longer used.
-    pub(super) fn forget(&self, file: RelFileId, fork: Fork, first: BlockNumber) {
+    pub(crate) fn forget(&self, file: RelFileId, fork: Fork, first: BlockNumber) {
         for place in &self.places {
             let tag = place.tag();
             let id = tag.id();

@@ -28,7 +28,7 @@ const USES_PER_FRAME: usize = 64;
 
 /// Approximate use counts. Some are lost under contention: a count is not worth a locked
 /// instruction.
-pub(super) struct Frequencies {
+pub(crate) struct Frequencies {
     rows: [Box<[Cell]>; 2],
     counted: Counter,
     /// Uses after which the counts are halved.
@@ -36,7 +36,7 @@ pub(super) struct Frequencies {
 }
 
 impl Frequencies {
-    pub(super) fn new(frames: usize) -> Self {
+    pub(crate) fn new(frames: usize) -> Self {
         let cells = (frames * CELLS_PER_FRAME).next_power_of_two();
         let row = || (0..cells).map(|_| Cell::new(0)).collect();
         Self { rows: [row(), row()], counted: Counter::new(0), limit: frames * USES_PER_FRAME }
@@ -54,13 +54,13 @@ impl Frequencies {
 
     /// Returns how often the page was used lately, at most [`COUNT_MAX`]. The count is approximate,
     /// but too low only through lost counts.
-    pub(super) fn of(&self, tag: Tag) -> u8 {
+    pub(crate) fn of(&self, tag: Tag) -> u8 {
         let [a, b] = self.cells(tag).map(|cell| cell.load(Ordering::Relaxed));
         a.min(b)
     }
 
     /// Counts one use. The caller counts uses in quick succession, as within one operation, as one.
-    pub(super) fn count(&self, tag: Tag) {
+    pub(crate) fn count(&self, tag: Tag) {
         let cells = self.cells(tag);
         let [a, b] = cells.map(|cell| cell.load(Ordering::Relaxed));
         let count = a.min(b);

@@ -20,11 +20,11 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
 
+use super::storage::{Storage, kind};
+use crate::disk::file_table;
 use crate::error::Result;
-use crate::file_table;
 use crate::ids::{Lsn, Xid};
-use crate::record::{CheckpointParticipant, Manager, Record};
-use crate::storage::{Storage, kind};
+use crate::wal::record::{CheckpointParticipant, Manager, Record};
 
 /// The reason for a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,12 +10,12 @@ use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile};
 use niwaki_env::{Env, critical, seeded_bug};
 
+use super::file_table::{KnownFile, Runs};
+use super::known_files::too_short;
+use super::open_files::{OpenFiles, Segment};
+use crate::directory::lock::WriteGate;
 use crate::error::{Corruption, Error, Result};
-use crate::file_table::{KnownFile, Runs};
 use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFileId, Xid};
-use crate::known_files::too_short;
-use crate::lock::WriteGate;
-use crate::open_files::{OpenFiles, Segment};
 use crate::page::{KIND_AT, LSN_AT, PAGE_SIZE, Page, PageKind};
 
 /// Folder of the relation files.

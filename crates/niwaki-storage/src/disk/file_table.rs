@@ -21,7 +21,7 @@ use niwaki_env::vfs::OpenMode;
 
 use crate::error::{Corruption, Error, Result};
 use crate::ids::{RelFileId, Xid};
-use crate::wal::Cursor;
+use crate::wal::encode::Cursor;
 
 /// The two files that are written in turn; the control file counts them from 1.
 pub(crate) const TABLES: [&str; 2] = ["files.1", "files.2"];

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::directory::storage::Storage;
+use crate::disk::files::FORKS;
 use crate::error::{Corruption, Error, Result};
-use crate::files::FORKS;
 use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFileId};
-use crate::storage::Storage;
-use crate::wal::{WAL_FOLDER, WalReader, decode};
+use crate::wal::encode::decode;
+use crate::wal::read::WalReader;
+use crate::wal::segment::WAL_FOLDER;
 
 /// The counts and findings of [`Storage::check`].
 #[derive(Clone, Debug, Default)]

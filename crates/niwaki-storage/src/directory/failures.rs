@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use niwaki_env::sync::Mutex;
 
-use crate::storage::Storage;
+use super::storage::Storage;
 
 /// Failures after which a lasting failure is reported again; the first failure is always reported.
 const TOLD_AGAIN: u64 = 1000;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use niwaki_env::sync::thread;
 use niwaki_env::sync::thread::JoinHandle;
 
+use super::storage::Storage;
 use crate::error::{Error, Result};
-use crate::storage::Storage;
 
 /// Running readers; they end with this handle, once no run waits for them.
 pub struct Readers {

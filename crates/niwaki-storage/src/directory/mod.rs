@@ -1,0 +1,13 @@
+//! An open data directory: the handle that joins files, log and pool, and the work on all of them.
+//!
+//! The order: failures of background tasks (`failures`), the handle (`storage`), the directory's
+//! lock (`lock`), copies of files (`copy`), checkpoints (`checkpoint`), and the threads (`readers`,
+//! `background`).
+
+pub(crate) mod background;
+pub(crate) mod checkpoint;
+pub(crate) mod copy;
+pub(crate) mod failures;
+pub(crate) mod lock;
+pub(crate) mod readers;
+pub(crate) mod storage;

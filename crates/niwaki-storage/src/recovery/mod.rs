@@ -1,0 +1,9 @@
+//! Opening of a data directory, and redo of the log since the last checkpoint.
+//!
+//! The order: the fate of files later in the log (`foresight`), then the opening, which repeats the
+//! log (`open`).
+
+pub(crate) mod foresight;
+pub(crate) mod open;
+
+pub use open::{RecoverySummary, Redo, RedoPage};
