@@ -133,3 +133,22 @@ impl fmt::Display for PageId {
         write!(f, "file {} {:?} block {}", self.file, self.fork, self.block)
     }
 }
+
+/// First number given to a relation file; smaller ones are reserved for files with a fixed role.
+pub const FIRST_FILE: RelFileId = RelFileId(16);
+
+/// Folder of the relation files.
+pub(crate) const BASE: &str = "base";
+
+/// Returns the name of a fork's first segment inside [`BASE`].
+pub(crate) fn fork_file_name(file: RelFileId, fork: Fork) -> String {
+    let fork = match fork {
+        Fork::Main => "main",
+        Fork::FreeSpace => "free",
+        Fork::Visibility => "visible",
+    };
+    format!("{file}.{fork}")
+}
+
+/// All forks of a relation.
+pub(crate) const FORKS: [Fork; 3] = [Fork::Main, Fork::FreeSpace, Fork::Visibility];

@@ -47,11 +47,13 @@ pub use directory::checkpoint::{CheckpointKind, CheckpointSummary, WriteStatisti
 pub use directory::failures::BackgroundTask;
 pub use directory::lock::WriteGate;
 pub use directory::readers::Readers;
-pub use directory::storage::{FIRST_FILE, FileChanges, Storage, StorageOptions};
+pub use directory::storage::{FileChanges, Storage, StorageOptions};
 pub use disk::control::{Control, FORMAT_VERSION};
 pub use disk::file_table::TablePlace;
 pub use error::{Corruption, Error, Result};
-pub use ids::{BlockNumber, Csn, Fork, Lsn, OffsetNumber, PageId, RelFile, RelFileId, Tid, Xid};
+pub use ids::{
+    BlockNumber, Csn, FIRST_FILE, Fork, Lsn, OffsetNumber, PageId, RelFile, RelFileId, Tid, Xid,
+};
 pub use page::{ItemId, ItemState, Mixed, Page, PageKind};
 pub use record::{
     CheckpointParticipant, DecodedPage, DecodedRecord, LoggedPage, Manager, PageLog, Record,

@@ -11,7 +11,7 @@ use scopeguard::ScopeGuard;
 use super::guard::Pin;
 use super::read_queue::ReadQueue;
 use super::write_out::WriteCounters;
-use crate::disk::files::{BASE, Files, ForkFile, fork_file_name};
+use crate::disk::files::{Files, ForkFile};
 use crate::error::{Corruption, Error, Result};
 use crate::frames::arena::Arena;
 use crate::frames::frame::{
@@ -20,7 +20,7 @@ use crate::frames::frame::{
 use crate::frames::frequency::Frequencies;
 use crate::frames::optimistic::{Copies, Glance};
 use crate::frames::table::PageTable;
-use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFile, RelFileId};
+use crate::ids::{BASE, BlockNumber, Fork, Lsn, PageId, RelFile, RelFileId, fork_file_name};
 use crate::page::Page;
 use crate::wal::insert::Wal;
 

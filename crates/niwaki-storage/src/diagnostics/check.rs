@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::directory::storage::Storage;
-use crate::disk::files::FORKS;
 use crate::error::{Corruption, Error, Result};
-use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFileId};
+use crate::ids::{BlockNumber, FORKS, Fork, Lsn, PageId, RelFileId};
 use crate::wal::encode::decode;
 use crate::wal::read::WalReader;
 use crate::wal::segment::WAL_FOLDER;

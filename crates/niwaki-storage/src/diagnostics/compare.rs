@@ -5,9 +5,8 @@
 //! checksum, the hole between line pointers and tuples, and the access method's hints.
 
 use crate::directory::storage::Storage;
-use crate::disk::files::FORKS;
 use crate::error::Result;
-use crate::ids::{BlockNumber, PageId};
+use crate::ids::{BlockNumber, FORKS, PageId};
 use crate::page::Page;
 
 /// A page that differs between two storages.

@@ -17,15 +17,12 @@ use super::checkpoint::CheckpointCounters;
 use super::failures::Failures;
 use crate::buffer::pool::BufferPool;
 use crate::disk::control::{Control, ControlFile};
-use crate::disk::files::{FORKS, Files};
+use crate::disk::files::Files;
 use crate::error::Result;
-use crate::ids::{BlockNumber, Fork, Lsn, RelFile, RelFileId, Xid};
+use crate::ids::{BlockNumber, FIRST_FILE, FORKS, Fork, Lsn, RelFile, RelFileId, Xid};
 use crate::stream::method::{IoMethod, MethodInUse};
 use crate::wal::insert::Wal;
 use crate::wal::record::{LoggedPage, Manager, Record};
-
-/// First number given to a relation file; smaller ones are reserved for files with a fixed role.
-pub const FIRST_FILE: RelFileId = RelFileId(16);
 
 /// Kinds of the records of [`Manager::Storage`].
 pub(crate) mod kind {

@@ -15,24 +15,8 @@ use super::known_files::too_short;
 use super::open_files::{OpenFiles, Segment};
 use crate::directory::lock::WriteGate;
 use crate::error::{Corruption, Error, Result};
-use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFileId, Xid};
+use crate::ids::{BASE, BlockNumber, FORKS, Fork, Lsn, PageId, RelFileId, Xid, fork_file_name};
 use crate::page::{KIND_AT, LSN_AT, PAGE_SIZE, Page, PageKind};
-
-/// Folder of the relation files.
-pub(crate) const BASE: &str = "base";
-
-/// Returns the name of a fork's first segment inside [`BASE`].
-pub(crate) fn fork_file_name(file: RelFileId, fork: Fork) -> String {
-    let fork = match fork {
-        Fork::Main => "main",
-        Fork::FreeSpace => "free",
-        Fork::Visibility => "visible",
-    };
-    format!("{file}.{fork}")
-}
-
-/// All forks of a relation.
-pub(crate) const FORKS: [Fork; 3] = [Fork::Main, Fork::FreeSpace, Fork::Visibility];
 
 /// Counters of one fork since the database was opened.
 #[derive(Debug, Default)]

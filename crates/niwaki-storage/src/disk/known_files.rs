@@ -8,9 +8,9 @@ use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::vfs::OpenMode;
 
 use super::file_table::{KnownFile, Runs, encode};
-use super::files::{BASE, FORKS, Files, fork_file_name};
+use super::files::Files;
 use crate::error::{Corruption, Error, Result};
-use crate::ids::{Fork, PageId, RelFileId, Xid};
+use crate::ids::{BASE, FORKS, Fork, PageId, RelFileId, Xid, fork_file_name};
 use crate::page::PAGE_SIZE;
 
 /// Folder for files that the catalog does not name, and that no record dropped.

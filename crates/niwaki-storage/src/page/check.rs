@@ -5,11 +5,11 @@ use super::{
     VERSION_AT,
 };
 use crate::error::Corruption;
-use crate::ids::{OffsetNumber, PageId};
+use crate::ids::{OffsetNumber, PageId, fork_file_name};
 
 fn damage(id: PageId, item: Option<u16>, detail: String) -> Corruption {
     Corruption {
-        file: format!("base/{}", crate::disk::files::fork_file_name(id.file, id.fork)),
+        file: format!("base/{}", fork_file_name(id.file, id.fork)),
         block: Some(id.block.0),
         item,
         invariant: "format",

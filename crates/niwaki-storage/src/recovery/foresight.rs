@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 
 use niwaki_env::hash::HashMap;
 
-use crate::directory::storage::FIRST_FILE;
-use crate::ids::{Fork, Lsn, PageId, RelFileId, Xid};
+use crate::ids::{FIRST_FILE, Fork, Lsn, PageId, RelFileId, Xid};
 
 /// A position behind every record: the creator of the file never commits.
 const NEVER_COMMITTED: Lsn = Lsn(u64::MAX);

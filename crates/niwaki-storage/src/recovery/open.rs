@@ -36,13 +36,15 @@ use crate::buffer::guard::PageWrite;
 use crate::buffer::pool::BufferPool;
 use crate::directory::checkpoint::{CheckpointCounters, CheckpointKind, Pace};
 use crate::directory::failures::Failures;
-use crate::directory::storage::{FIRST_FILE, Storage, StorageOptions, kind};
+use crate::directory::storage::{Storage, StorageOptions, kind};
 use crate::disk::control::{CONTROL, Control, ControlFile, NEW_CONTROL};
 use crate::disk::file_table::{self, TABLES, TablePlace};
-use crate::disk::files::{BASE, FORKS, Files, fork_file_name};
+use crate::disk::files::Files;
 use crate::disk::known_files::ASIDE;
 use crate::error::{Corruption, Error, Result};
-use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFileId};
+use crate::ids::{
+    BASE, BlockNumber, FIRST_FILE, FORKS, Fork, Lsn, PageId, RelFileId, fork_file_name,
+};
 use crate::page::PAGE_SIZE;
 use crate::stream::method::MethodInUse;
 use crate::wal::encode::{Cursor, Header, decode};
