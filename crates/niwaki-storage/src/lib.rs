@@ -45,11 +45,11 @@ pub use diagnostics::compare;
 pub use directory::background::{Background, BackgroundWriter};
 pub use directory::checkpoint::{CheckpointKind, CheckpointSummary, WriteStatistics};
 pub use directory::failures::BackgroundTask;
-pub use directory::lock::WriteGate;
 pub use directory::readers::Readers;
 pub use directory::storage::{FileChanges, Storage, StorageOptions};
 pub use disk::control::{Control, FORMAT_VERSION};
 pub use disk::file_table::TablePlace;
+pub use disk::gate::WriteGate;
 pub use error::{Corruption, Error, Result};
 pub use ids::{
     BlockNumber, Csn, FIRST_FILE, Fork, Lsn, OffsetNumber, PageId, RelFile, RelFileId, Tid, Xid,

@@ -18,11 +18,11 @@ use std::sync::Arc;
 use niwaki_env::vfs::{OpenMode, VfsFile};
 use niwaki_env::{Env, seeded_bug};
 
+use super::cursor::Cursor;
 use super::file_table::TablePlace;
 use crate::error::{Corruption, Error, Result};
 use crate::ids::Lsn;
 use crate::page::PAGE_SIZE;
-use crate::wal::encode::Cursor;
 
 /// Version of everything on disk.
 pub const FORMAT_VERSION: u32 = 2;

@@ -19,9 +19,9 @@ use niwaki_env::Env;
 use niwaki_env::hash::HashMap;
 use niwaki_env::vfs::OpenMode;
 
+use super::cursor::Cursor;
 use crate::error::{Corruption, Error, Result};
-use crate::ids::{RelFileId, Xid};
-use crate::wal::encode::Cursor;
+use crate::ids::{BASE, Fork, RelFileId, Xid, fork_file_name};
 
 /// The two files that are written in turn; the control file counts them from 1.
 pub(crate) const TABLES: [&str; 2] = ["files.1", "files.2"];
@@ -224,6 +224,25 @@ fn must(env: &Env, name: &str, synced: io::Result<()>) {
     if let Err(e) = synced {
         env.abort(&format!("could not sync {name}: {e}"));
     }
+}
+
+/// Makes the error for a main fork with fewer blocks than it had: no file (58P01), or a short one
+/// (XX001).
+pub(crate) fn too_short(file: RelFileId, known: &KnownFile, found: Option<u32>) -> Error {
+    let name = format!("{BASE}/{}", fork_file_name(file, Fork::Main));
+    let had = known.blocks;
+    let Some(found) = found else {
+        let action = format!("could not open file \"{name}\", which had {had} blocks");
+        let source = io::Error::new(io::ErrorKind::NotFound, "No such file or directory");
+        return Error::io(action, source);
+    };
+    Error::Corruption(Box::new(Corruption {
+        file: name,
+        block: Some(found),
+        item: None,
+        invariant: "F1",
+        detail: format!("the file has {found} blocks, and had at least {had}"),
+    }))
 }
 
 #[cfg(test)]

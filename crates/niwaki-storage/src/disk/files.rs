@@ -10,10 +10,9 @@ use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile};
 use niwaki_env::{Env, critical, seeded_bug};
 
-use super::file_table::{KnownFile, Runs};
-use super::known_files::too_short;
+use super::file_table::{KnownFile, Runs, too_short};
+use super::gate::WriteGate;
 use super::open_files::{OpenFiles, Segment};
-use crate::directory::lock::WriteGate;
 use crate::error::{Corruption, Error, Result};
 use crate::ids::{BASE, BlockNumber, FORKS, Fork, Lsn, PageId, RelFileId, Xid, fork_file_name};
 use crate::page::{KIND_AT, LSN_AT, PAGE_SIZE, Page, PageKind};

@@ -1,16 +1,15 @@
 //! Comparison of the relation files on disk with the known facts about them (invariant F1).
 
 use std::collections::BTreeMap;
-use std::io;
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::vfs::OpenMode;
 
-use super::file_table::{KnownFile, Runs, encode};
+use super::file_table::{KnownFile, Runs, encode, too_short};
 use super::files::Files;
-use crate::error::{Corruption, Error, Result};
-use crate::ids::{BASE, FORKS, Fork, PageId, RelFileId, Xid, fork_file_name};
+use crate::error::{Error, Result};
+use crate::ids::{BASE, FORKS, Fork, PageId, RelFileId, Xid};
 use crate::page::PAGE_SIZE;
 
 /// Folder for files that the catalog does not name, and that no record dropped.
@@ -181,23 +180,4 @@ impl Files {
         }
         Ok(moved)
     }
-}
-
-/// Makes the error for a main fork with fewer blocks than it had: no file (58P01), or a short one
-/// (XX001).
-pub(crate) fn too_short(file: RelFileId, known: &KnownFile, found: Option<u32>) -> Error {
-    let name = format!("{BASE}/{}", fork_file_name(file, Fork::Main));
-    let had = known.blocks;
-    let Some(found) = found else {
-        let action = format!("could not open file \"{name}\", which had {had} blocks");
-        let source = io::Error::new(io::ErrorKind::NotFound, "No such file or directory");
-        return Error::io(action, source);
-    };
-    Error::Corruption(Box::new(Corruption {
-        file: name,
-        block: Some(found),
-        item: None,
-        invariant: "F1",
-        detail: format!("the file has {found} blocks, and had at least {had}"),
-    }))
 }

@@ -38,6 +38,7 @@ use crate::directory::checkpoint::{CheckpointCounters, CheckpointKind, Pace};
 use crate::directory::failures::Failures;
 use crate::directory::storage::{Storage, StorageOptions, kind};
 use crate::disk::control::{CONTROL, Control, ControlFile, NEW_CONTROL};
+use crate::disk::cursor::Cursor;
 use crate::disk::file_table::{self, TABLES, TablePlace};
 use crate::disk::files::Files;
 use crate::disk::known_files::ASIDE;
@@ -47,7 +48,7 @@ use crate::ids::{
 };
 use crate::page::PAGE_SIZE;
 use crate::stream::method::MethodInUse;
-use crate::wal::encode::{Cursor, Header, decode};
+use crate::wal::encode::{Header, decode};
 use crate::wal::insert::{Wal, WalStart};
 use crate::wal::read::{LogEnd, WalReader};
 use crate::wal::record::{DecodedImage, DecodedRecord, Manager, ResourceManager};

@@ -22,9 +22,9 @@ use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::plain_atomic::AtomicBool;
 use niwaki_env::vfs::{OpenMode, VfsFile};
 
-use super::encode::Cursor;
-use crate::directory::lock::WriteGate;
 use crate::disk::control::FORMAT_VERSION;
+use crate::disk::cursor::Cursor;
+use crate::disk::gate::WriteGate;
 use crate::error::{Corruption, Error, Result};
 use crate::ids::Lsn;
 
