@@ -31,9 +31,12 @@ pub mod hostile;
 
 /// The vocabulary of the write-ahead log: a record's owner, its contents, and the input of redo.
 pub mod record {
+    pub use crate::directory::checkpoint::CheckpointParticipant;
+    pub use crate::recovery::manager::ResourceManager;
+    pub use crate::wal::insert::record_bytes;
     pub use crate::wal::record::{
-        CheckpointParticipant, DecodedImage, DecodedPage, DecodedRecord, LoggedPage,
-        MAX_RECORD_PAGES, Manager, PageLog, Record, ResourceManager, record_bytes,
+        DecodedImage, DecodedPage, DecodedRecord, LoggedPage, MAX_RECORD_PAGES, Manager, PageLog,
+        Record,
     };
 }
 
@@ -43,7 +46,9 @@ pub use buffer::{
 pub use diagnostics::check::StorageReport;
 pub use diagnostics::compare;
 pub use directory::background::{Background, BackgroundWriter};
-pub use directory::checkpoint::{CheckpointKind, CheckpointSummary, WriteStatistics};
+pub use directory::checkpoint::{
+    CheckpointKind, CheckpointParticipant, CheckpointSummary, WriteStatistics,
+};
 pub use directory::failures::BackgroundTask;
 pub use directory::readers::Readers;
 pub use directory::storage::{FileChanges, Storage, StorageOptions};
@@ -55,12 +60,10 @@ pub use ids::{
     BlockNumber, Csn, FIRST_FILE, Fork, Lsn, OffsetNumber, PageId, RelFile, RelFileId, Tid, Xid,
 };
 pub use page::{ItemId, ItemState, Mixed, Page, PageKind};
-pub use record::{
-    CheckpointParticipant, DecodedPage, DecodedRecord, LoggedPage, Manager, PageLog, Record,
-    ResourceManager,
-};
 pub use recovery::foresight::Foresight;
+pub use recovery::manager::ResourceManager;
 pub use recovery::{RecoverySummary, Redo, RedoPage};
 pub use stream::method::{IoMethod, MethodInUse};
 pub use stream::read_stream::{BlocksAhead, ReadAhead, ReadStream};
+pub use wal::record::{DecodedPage, DecodedRecord, LoggedPage, Manager, PageLog, Record};
 pub use wal::{LogEnd, Wal, WalStatistics};

@@ -9,8 +9,10 @@ use niwaki_env::sync::{RwLockReadGuard, RwLockWriteGuard, thread};
 
 use super::pool::BufferPool;
 use crate::frames::frame::{COPIED, Frame};
+use crate::frames::log_target::LogTarget;
 use crate::ids::{Lsn, PageId};
 use crate::page::Page;
+use crate::wal::record::{LoggedPage, PageLog};
 
 /// Time after which a wait that can be given up asks whether to give up.
 const LATCH_PATIENCE: Duration = Duration::from_millis(10);
@@ -354,33 +356,25 @@ impl fmt::Debug for PageWrite<'_> {
     }
 }
 
-/// Access to an exclusively latched page for logging.
-pub(crate) struct LogTarget<'a> {
-    pub(crate) page: &'a mut Page,
-    changed: &'a mut bool,
-    frame: &'a Frame,
-}
-
-impl LogTarget<'_> {
-    #[inline]
-    pub(crate) fn id(&self) -> PageId {
-        self.frame.tag().id()
+impl<'p> LoggedPage<'p> {
+    /// Describes a page logged in `mode`. `data` are pieces that redo needs for the page, at most
+    /// 64 KiB together.
+    pub fn new(guard: &'p mut PageWrite<'_>, mode: PageLog, data: &'p [&'p [u8]]) -> Self {
+        Self { target: guard.log_target(), mode, data }
     }
 
-    #[inline]
-    pub(crate) fn mark_dirty(&self) {
-        self.frame.mark_dirty();
+    /// Describes a page logged as [`PageLog::Delta`].
+    pub fn delta(guard: &'p mut PageWrite<'_>, data: &'p [&'p [u8]]) -> Self {
+        Self::new(guard, PageLog::Delta, data)
     }
 
-    /// Notes that the change is logged or marked.
-    #[inline]
-    pub(crate) fn settle(&mut self) {
-        *self.changed = false;
+    /// Describes a page logged as [`PageLog::ForceImage`].
+    pub fn image(guard: &'p mut PageWrite<'_>) -> Self {
+        Self::new(guard, PageLog::ForceImage, &[])
     }
-}
 
-impl fmt::Debug for LogTarget<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LogTarget({})", self.id())
+    /// Describes a page logged as [`PageLog::Init`].
+    pub fn init(guard: &'p mut PageWrite<'_>, data: &'p [&'p [u8]]) -> Self {
+        Self::new(guard, PageLog::Init, data)
     }
 }

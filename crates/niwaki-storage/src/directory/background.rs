@@ -11,14 +11,13 @@ use std::time::Duration;
 
 use niwaki_env::sync::thread::{self, JoinHandle};
 
-use super::checkpoint::{CheckpointKind, Hurry};
+use super::checkpoint::{CheckpointKind, CheckpointParticipant, Hurry};
 use super::readers::Readers;
 use super::storage::Storage;
 use crate::buffer::write_out::CleanAhead;
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
 use crate::stream::method::IoMethod;
-use crate::wal::record::CheckpointParticipant;
 
 /// Longest time between two rounds of a thread; it bounds how long an asynchronous commit stays
 /// unflushed.

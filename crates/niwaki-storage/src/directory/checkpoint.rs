@@ -24,7 +24,18 @@ use super::storage::{Storage, kind};
 use crate::disk::file_table;
 use crate::error::Result;
 use crate::ids::{Lsn, Xid};
-use crate::wal::record::{CheckpointParticipant, Manager, Record};
+use crate::wal::record::{Manager, Record};
+
+/// A layer that must write something in every checkpoint.
+pub trait CheckpointParticipant: Send + Sync {
+    /// Logs facts that recovery needs and cannot get from earlier records. Recovery would begin at
+    /// `redo`, and reads no record before it. Runs after the redo position is fixed and before the
+    /// checkpoint record is written.
+    ///
+    /// # Errors
+    /// Gives up this checkpoint; the previous one stays valid.
+    fn checkpoint(&self, storage: &Storage, redo: Lsn) -> Result<()>;
+}
 
 /// The reason for a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

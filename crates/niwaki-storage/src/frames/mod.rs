@@ -2,10 +2,11 @@
 //!
 //! The order: the bytes (`arena`), the state of a frame (`frame`), the table that finds frames by
 //! the page's name (`table`), the counts of uses (`frequency`), and the copies that readers glance
-//! at (`optimistic`).
+//! at (`optimistic`), and a page as the log sees it (`log_target`).
 
 pub(crate) mod arena;
 pub(crate) mod frame;
 pub(crate) mod frequency;
+pub(crate) mod log_target;
 pub(crate) mod optimistic;
 pub(crate) mod table;

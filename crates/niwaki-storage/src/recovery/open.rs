@@ -32,6 +32,7 @@ use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::DirectoryLock;
 
 use super::foresight::{Ends, Foresight};
+use super::manager::ResourceManager;
 use crate::buffer::guard::PageWrite;
 use crate::buffer::pool::BufferPool;
 use crate::directory::checkpoint::{CheckpointCounters, CheckpointKind, Pace};
@@ -51,7 +52,7 @@ use crate::stream::method::MethodInUse;
 use crate::wal::encode::{Header, decode};
 use crate::wal::insert::{Wal, WalStart};
 use crate::wal::read::{LogEnd, WalReader};
-use crate::wal::record::{DecodedImage, DecodedRecord, Manager, ResourceManager};
+use crate::wal::record::{DecodedImage, DecodedRecord, Manager};
 use crate::wal::segment::{Segments, WAL_FOLDER};
 
 const LOCK: &str = "lock";

@@ -10,14 +10,14 @@ use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
 
 use super::encode::{
     BLOCK_HEADER_SIZE, FILE_SIZE, Header, IMAGE_HEADER_SIZE, PAGE_IMAGE, PAGE_INIT, PAGE_SAME_FILE,
-    PAGE_SHORT_FILE, RECORD_HEADER_SIZE, RECORD_MAX, REMOVES_SIZE, length_of, padded, place_of,
-    removes_form, seal,
+    PAGE_SHORT_FILE, RECORD_HEADER_SIZE, RECORD_MAX, REMOVES_SIZE, SHORT_FILE_SIZE, length_of,
+    padded, place_of, removes_form, seal,
 };
 use super::flush::{FlushState, Leader};
 use super::record::{LoggedPage, MAX_RECORD_PAGES, PageLog, Record};
 use super::segment::Segments;
 use crate::error::{Error, Result};
-use crate::ids::{Lsn, RelFileId};
+use crate::ids::{Csn, Lsn, RelFileId};
 use crate::page::PAGE_SIZE;
 
 /// Fraction of a segment that is enough at the end of recovery when there is no room for another
@@ -315,6 +315,16 @@ impl Wal {
             }
         }
     }
+}
+
+/// Returns the bytes that a record takes in the log, padding included. `pages` holds the bytes of
+/// data of each page. The record has no page image and no data of its own, and its pages are of one
+/// file, whose number fits 32 bits.
+pub fn record_bytes(pages: &[usize], removes: Option<(Csn, Csn)>) -> usize {
+    let (_, interval) = removes_form(removes);
+    let named: usize = pages.iter().map(|data| BLOCK_HEADER_SIZE + data).sum();
+    let file = if pages.is_empty() { 0 } else { SHORT_FILE_SIZE };
+    padded(RECORD_HEADER_SIZE + interval + file + named)
 }
 
 /// A record laid out in memory, except for the fields that depend on its position.

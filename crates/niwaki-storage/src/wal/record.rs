@@ -1,12 +1,7 @@
-//! The vocabulary of the write-ahead log: a record's owner, its contents, and the input of redo.
+//! The vocabulary of the write-ahead log: a record's owner and its contents.
 
-use super::encode;
-use crate::buffer::guard::{LogTarget, PageWrite};
-use crate::directory::storage::Storage;
-use crate::error::Result;
+use crate::frames::log_target::LogTarget;
 use crate::ids::{Csn, Lsn, PageId, Xid};
-use crate::recovery::foresight::Foresight;
-use crate::recovery::open::Redo;
 
 /// Owner of a record type (byte in the record header). Numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,30 +59,7 @@ pub struct LoggedPage<'p> {
     pub(crate) data: &'p [&'p [u8]],
 }
 
-impl<'p> LoggedPage<'p> {
-    /// Describes a page logged in `mode`. `data` are pieces that redo needs for the page, at most
-    /// 64 KiB together.
-    pub fn new(guard: &'p mut PageWrite<'_>, mode: PageLog, data: &'p [&'p [u8]]) -> Self {
-        Self { target: guard.log_target(), mode, data }
-    }
-
-    /// Describes a page logged as [`PageLog::Delta`].
-    pub fn delta(guard: &'p mut PageWrite<'_>, data: &'p [&'p [u8]]) -> Self {
-        Self::new(guard, PageLog::Delta, data)
-    }
-
-    /// Describes a page logged as [`PageLog::ForceImage`].
-    pub fn image(guard: &'p mut PageWrite<'_>) -> Self {
-        Self::new(guard, PageLog::ForceImage, &[])
-    }
-
-    /// Describes a page logged as [`PageLog::Init`].
-    pub fn init(guard: &'p mut PageWrite<'_>, data: &'p [&'p [u8]]) -> Self {
-        Self::new(guard, PageLog::Init, data)
-    }
-}
-
-/// A record to append; see [`Storage::log`].
+/// A record to append; see [`crate::Storage::log`].
 #[derive(Debug)]
 pub struct Record<'a, 'p> {
     /// The manager whose redo reads the record.
@@ -104,16 +76,6 @@ pub struct Record<'a, 'p> {
     pub pages: &'a mut [LoggedPage<'p>],
     /// Commit interval of the versions or entries that the record removes, for standbys.
     pub removes: Option<(Csn, Csn)>,
-}
-
-/// Returns the bytes that a record takes in the log, padding included. `pages` holds the bytes of
-/// data of each page. The record has no page image and no data of its own, and its pages are of one
-/// file, whose number fits 32 bits.
-pub fn record_bytes(pages: &[usize], removes: Option<(Csn, Csn)>) -> usize {
-    let (_, interval) = encode::removes_form(removes);
-    let named: usize = pages.iter().map(|data| encode::BLOCK_HEADER_SIZE + data).sum();
-    let file = if pages.is_empty() { 0 } else { encode::SHORT_FILE_SIZE };
-    encode::padded(encode::RECORD_HEADER_SIZE + interval + file + named)
 }
 
 /// A record as read back from the log.
@@ -161,58 +123,4 @@ pub struct DecodedImage<'a> {
     pub hole_bytes: u16,
     /// The bytes before and after the hole.
     pub bytes: &'a [u8],
-}
-
-/// The functions of one layer that recovery calls for the records of that layer.
-pub trait ResourceManager: Send + Sync {
-    /// Returns the owner of the records that this manager understands.
-    fn manager(&self) -> Manager;
-
-    /// Reports the fate of files, and of the transactions that create them, to `foresight`.
-    /// Recovery calls this for records that name no page, in the order of the log, before it redoes
-    /// anything.
-    ///
-    /// # Errors
-    /// [`crate::Error::Corruption`] when the record cannot be understood; recovery stops.
-    fn foresee(&self, record: &DecodedRecord<'_>, foresight: &mut Foresight) -> Result<()> {
-        let _ = (record, foresight);
-        Ok(())
-    }
-
-    /// Repeats the record's change on pages that do not have it yet.
-    ///
-    /// # Errors
-    /// [`crate::Error::Corruption`] when the record or a page cannot be understood; recovery stops.
-    fn redo(&self, record: &DecodedRecord<'_>, redo: &Redo<'_>) -> Result<()>;
-
-    /// Finishes recovery; called once, when all records are replayed and the log can be written
-    /// again.
-    ///
-    /// Unless the directory was shut down cleanly, a checkpoint follows. Records that are logged
-    /// here are then behind its redo position, as in [`CheckpointParticipant::checkpoint`]. `clean`
-    /// means that the directory was shut down cleanly, and that no record follows the checkpoint of
-    /// that shutdown.
-    ///
-    /// # Errors
-    /// Every error that keeps the database from being opened.
-    fn finish_recovery(&self, storage: &Storage, clean: bool) -> Result<()> {
-        let _ = (storage, clean);
-        Ok(())
-    }
-
-    /// Describes the record in words, for readers of the log.
-    fn describe(&self, record: &DecodedRecord<'_>) -> String {
-        format!("{:?} kind {}", record.manager, record.kind)
-    }
-}
-
-/// A layer that must write something in every checkpoint.
-pub trait CheckpointParticipant: Send + Sync {
-    /// Logs facts that recovery needs and cannot get from earlier records. Recovery would begin at
-    /// `redo`, and reads no record before it. Runs after the redo position is fixed and before the
-    /// checkpoint record is written.
-    ///
-    /// # Errors
-    /// Gives up this checkpoint; the previous one stays valid.
-    fn checkpoint(&self, storage: &Storage, redo: Lsn) -> Result<()>;
 }

@@ -7,7 +7,8 @@ use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
 
 use super::encode::{Header, RECORD_HEADER_SIZE, decode, is_intact, seal};
-use super::record::{Manager, Record, record_bytes};
+use super::insert::record_bytes;
+use super::record::{Manager, Record};
 use crate::directory::storage::{Storage, StorageOptions};
 use crate::ids::{Csn, Lsn, Xid};
 
