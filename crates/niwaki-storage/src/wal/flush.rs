@@ -14,56 +14,15 @@ use std::sync::Arc;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU8, Ordering};
 use niwaki_env::sync::{Parker, thread};
-use niwaki_env::vfs::VfsFile;
 
+use super::flush_state::{LEADING, SERVED, Sleeper, WAITING};
 use super::insert::Wal;
 use crate::error::{Error, Result};
 use crate::ids::Lsn;
 
-const WAITING: u8 = 0;
-const SERVED: u8 = 1;
-const LEADING: u8 = 2;
-
-/// A thread that waits for a flush.
-struct Sleeper {
-    parker: Parker,
-    outcome: AtomicU8,
-}
-
 niwaki_env::thread_local! {
     static SLEEPER: Arc<Sleeper> =
         Arc::new(Sleeper { parker: Parker::new(), outcome: AtomicU8::new(WAITING) });
-}
-
-/// The state of flushing: whether a flush is under way, and the threads that wait.
-#[derive(Default)]
-pub(super) struct FlushState {
-    active: bool,
-    /// Waiting threads with the position that each waits for, oldest first.
-    queue: Vec<(u64, Arc<Sleeper>)>,
-}
-
-/// Data that only the flushing thread uses.
-pub(super) struct Leader {
-    /// Buffer that replaces the one being written.
-    spare: Vec<u8>,
-    /// Segments written but not synced.
-    unsynced: Vec<Arc<dyn VfsFile>>,
-    /// Everything before this position is written.
-    written: u64,
-    /// Threads to wake; kept for its allocation.
-    served: Vec<(u64, Arc<Sleeper>)>,
-}
-
-impl Leader {
-    pub(super) fn new(buffer_bytes: usize) -> Self {
-        Self {
-            spare: Vec::with_capacity(buffer_bytes),
-            unsynced: Vec::new(),
-            written: 0,
-            served: Vec::new(),
-        }
-    }
 }
 
 /// The right to flush. Dropping it wakes the served threads and passes the right on, even when the
