@@ -92,14 +92,6 @@ pub struct WriteStatistics {
     pub writes: u64,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct CheckpointCounters {
-    timed: Counter,
-    requested: Counter,
-    write_us: Counter,
-    sync_us: Counter,
-}
-
 /// Time that a checkpoint waits before it compares its progress again.
 const NAP: Duration = Duration::from_millis(100);
 

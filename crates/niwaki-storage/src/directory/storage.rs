@@ -13,7 +13,7 @@ use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, RwLock, RwLockReadGuard};
 use niwaki_env::vfs::DirectoryLock;
 
-use super::checkpoint::CheckpointCounters;
+use super::counters::CheckpointCounters;
 use super::failures::Failures;
 use crate::buffer::pool::BufferPool;
 use crate::disk::control::{Control, ControlFile};
