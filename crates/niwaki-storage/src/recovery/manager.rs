@@ -1,7 +1,7 @@
 //! What recovery asks of the layers above: the redo of their records.
 
 use super::foresight::Foresight;
-use super::open::Redo;
+use super::redo::Redo;
 use crate::directory::storage::Storage;
 use crate::error::Result;
 use crate::wal::record::{DecodedRecord, Manager};

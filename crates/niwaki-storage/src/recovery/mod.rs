@@ -1,10 +1,13 @@
 //! Opening of a data directory, and redo of the log since the last checkpoint.
 //!
-//! The order: the fate of files later in the log (`foresight`), what recovery asks of the layers
-//! above (`manager`), and the opening, which repeats the log (`open`).
+//! The order: the fate of files later in the log (`foresight`), the redo of one record (`redo`),
+//! what recovery asks of the layers above (`manager`), and the opening, which repeats the log
+//! (`open`).
 
 pub(crate) mod foresight;
 pub(crate) mod manager;
 pub(crate) mod open;
+pub(crate) mod redo;
 
-pub use open::{RecoverySummary, Redo, RedoPage};
+pub use open::RecoverySummary;
+pub use redo::{Redo, RedoPage};
