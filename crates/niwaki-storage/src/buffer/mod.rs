@@ -9,8 +9,10 @@ pub(crate) mod pool;
 pub(crate) mod read_queue;
 pub(crate) mod read_ring;
 pub(crate) mod read_run;
+pub(crate) mod read_state;
 pub(crate) mod replace;
 pub(crate) mod stats;
+pub(crate) mod write_counters;
 pub(crate) mod write_out;
 
 pub use guard::{PageRead, PageWrite, Pin};

@@ -9,8 +9,8 @@ use niwaki_env::vfs::ReadRing;
 use scopeguard::ScopeGuard;
 
 use super::guard::Pin;
-use super::read_queue::ReadQueue;
-use super::write_out::WriteCounters;
+use super::read_state::ReadQueue;
+use super::write_counters::WriteCounters;
 use crate::disk::files::{Files, ForkFile};
 use crate::error::{Corruption, Error, Result};
 use crate::frames::arena::Arena;

@@ -6,107 +6,11 @@
 //! without workers only time is lost. Where the system itself reads, runs go on to its ring
 //! (`read_ring.rs`).
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
-use niwaki_env::sync::atomic::{AtomicU32, Ordering};
-use niwaki_env::sync::plain_atomic::AtomicBool;
-use niwaki_env::sync::{Condvar, Mutex};
-use niwaki_env::vfs::ReadRing;
+use niwaki_env::sync::atomic::Ordering;
 
 use super::pool::BufferPool;
-use super::read_run::ReadRun;
+use super::read_state::{AtomicCounter, ReadRun};
 use crate::frames::frame::Tag;
-
-/// Divisor of the pool's frames that bounds the frames pinned by all reads ahead together: a
-/// quarter.
-const SHARE: u32 = 4;
-
-#[derive(Default)]
-pub(super) struct Waiting {
-    pub(super) runs: VecDeque<ReadRun>,
-    /// Number of threads that take runs.
-    workers: usize,
-    stop: bool,
-    /// Runs that are in the ring, by token.
-    pub(super) under_way: Vec<Option<ReadRun>>,
-    /// A thread is asking the ring for completions.
-    pub(super) reaping: bool,
-    /// The reason why the ring failed.
-    pub(super) failure: Option<String>,
-}
-
-/// A listener for the ring's failure.
-type Tell = Box<dyn Fn(&str) + Send + Sync>;
-
-/// The queue of waiting runs, with the ring and the counters.
-pub(crate) struct ReadQueue {
-    pub(super) waiting: Mutex<Waiting>,
-    /// Signals a run for a worker, or completions taken out of the ring.
-    pub(super) changed: Condvar,
-    /// The ring, where the system itself reads; there are no workers then.
-    pub(super) ring: Option<Arc<dyn ReadRing>>,
-    /// The ring has failed: it gets no new runs, and only returns its old ones. Set under the lock
-    /// of `waiting`.
-    pub(super) broken: AtomicBool,
-    pub(super) tell: Mutex<Option<Tell>>,
-    /// Frames that reads ahead may still pin.
-    frames_left: AtomicU32,
-    pub(crate) counters: ReadCounters,
-}
-
-/// Counters of reads ahead; statistics.
-#[derive(Default)]
-pub(crate) struct ReadCounters {
-    /// Runs begun, and their pages.
-    runs: AtomicCounter,
-    blocks: AtomicCounter,
-    /// Look-ahead distances of the streams at these runs, in pages: the sum, and the most.
-    distances: AtomicCounter,
-    distance_max: AtomicCounter,
-    /// Runs that the system had in memory.
-    pub(crate) cached: AtomicCounter,
-    /// Runs left to other threads or to the ring, and their pages.
-    queued: AtomicCounter,
-    queued_blocks: AtomicCounter,
-    /// Pages that were needed before they were there.
-    pub(crate) waits: AtomicCounter,
-    /// Queued runs that a thread took back because it needed them.
-    pub(crate) helped: AtomicCounter,
-    /// Runs given to the ring, and calls that gave them.
-    begun: AtomicCounter,
-    submitted: AtomicCounter,
-    /// Runs that the ring returned unfinished.
-    repeated: AtomicCounter,
-}
-
-impl ReadCounters {
-    /// Counts a run of `blocks` pages, of a stream that looks ahead by `distance` pages.
-    pub(crate) fn run(&self, blocks: usize, distance: u32) {
-        self.runs.fetch_add(1, Ordering::Relaxed);
-        self.blocks.fetch_add(blocks as u64, Ordering::Relaxed);
-        self.distances.fetch_add(distance.into(), Ordering::Relaxed);
-        self.distance_max.fetch_max(distance.into(), Ordering::Relaxed);
-    }
-
-    /// Counts a run of `blocks` pages that is left to others.
-    fn queue(&self, blocks: usize) {
-        self.queued.fetch_add(1, Ordering::Relaxed);
-        self.queued_blocks.fetch_add(blocks as u64, Ordering::Relaxed);
-    }
-
-    /// Counts `runs` runs that were given to the ring in one call.
-    pub(super) fn begun(&self, runs: u64) {
-        self.begun.fetch_add(runs, Ordering::Relaxed);
-        self.submitted.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn repeat(&self) {
-        self.repeated.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-type AtomicCounter = niwaki_env::sync::plain_atomic::AtomicU64;
 
 /// The counters that [`BufferPool::read_statistics`] returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,65 +41,6 @@ pub struct ReadStatistics {
     pub repeated: u64,
 }
 
-impl ReadQueue {
-    pub(crate) fn new(frames: usize, ring: Option<Arc<dyn ReadRing>>) -> Self {
-        Self {
-            ring,
-            broken: AtomicBool::new(false),
-            tell: Mutex::new(None),
-            waiting: Mutex::default(),
-            changed: Condvar::new(),
-            frames_left: AtomicU32::new(frames as u32 / SHARE),
-            counters: ReadCounters::default(),
-        }
-    }
-
-    /// Takes `wanted` frames, or as many as are left, off those that reads ahead may pin; returns
-    /// the number.
-    pub(super) fn take_frames(&self, wanted: u32) -> u32 {
-        // Relaxed: the counter orders nothing else.
-        let take = |left: u32| Some(left - left.min(wanted));
-        let before = self.frames_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        before.map_or(0, |left| left.min(wanted))
-    }
-
-    pub(super) fn give_frames_back(&self, count: u32) {
-        self.frames_left.fetch_add(count, Ordering::Relaxed);
-    }
-
-    /// Returns whether the ring takes runs.
-    pub(super) fn ring_works(&self) -> bool {
-        self.ring.is_some() && !self.broken.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether the ring or a worker takes runs.
-    pub(crate) fn has_takers(&self) -> bool {
-        self.ring_works() || self.waiting.lock().workers > 0
-    }
-
-    /// Leaves a run to others; returns the run when there are none.
-    fn submit(&self, run: ReadRun) -> Option<ReadRun> {
-        let mut waiting = self.waiting.lock();
-        if !self.ring_works() && waiting.workers == 0 {
-            return Some(run);
-        }
-        let blocks = run.len();
-        waiting.runs.push_back(run);
-        drop(waiting);
-        self.counters.queue(blocks);
-        if self.ring.is_none() {
-            self.changed.notify_one();
-        }
-        None
-    }
-
-    /// Tells the workers to end once nothing waits.
-    pub(crate) fn stop(&self) {
-        self.waiting.lock().stop = true;
-        self.changed.notify_all();
-    }
-}
-
 impl BufferPool {
     /// Returns the statistics of streams' reads.
     pub fn read_statistics(&self) -> ReadStatistics {
@@ -220,7 +65,8 @@ impl BufferPool {
     /// Returns the number of frames that reads ahead pin now.
     #[cfg(test)]
     pub(crate) fn reads_pin(&self) -> u32 {
-        self.frames.len() as u32 / SHARE - self.reads.frames_left.load(Ordering::Relaxed)
+        self.frames.len() as u32 / super::read_state::SHARE
+            - self.reads.frames_left.load(Ordering::Relaxed)
     }
 
     /// Leaves a run to others; the ring begins it in [`BufferPool::begin_waiting`]. Returns the run

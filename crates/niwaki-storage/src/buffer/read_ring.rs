@@ -34,8 +34,7 @@ use niwaki_env::sync::plain_atomic::Ordering;
 use niwaki_env::vfs::{ReadDone, ReadRing, RingError};
 
 use super::pool::BufferPool;
-use super::read_queue::{ReadQueue, Waiting};
-use super::read_run::ReadRun;
+use super::read_state::{ReadQueue, ReadRun, Waiting};
 use crate::page::PAGE_SIZE;
 
 /// The right to ask for completions, held by one thread. Dropping it gives the right back, however

@@ -13,68 +13,16 @@
 //! reads it again, and meets the error itself.
 
 use std::io::IoSliceMut;
-use std::sync::Arc;
 
 use niwaki_env::sync::plain_atomic::Ordering;
-use niwaki_env::vfs::VfsFile;
 
 use scopeguard::ScopeGuard;
 
 use super::pool::BufferPool;
-use crate::disk::files::ForkFile;
+use super::read_state::{RUN_MAX, ReadRun};
 use crate::error::Result;
 use crate::frames::frame::{LOADING, Tag, VALID};
 use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
-
-/// The most pages that are read at once (`io_combine_limit`).
-pub(crate) const RUN_MAX: usize = 32;
-
-/// Consecutive pages of a file whose frames are LOADING, each pinned once by the run. The run must
-/// end with [`BufferPool::finish_run`], or threads that wait for its pages wait forever.
-pub(crate) struct ReadRun {
-    fork: Arc<ForkFile>,
-    first: PageId,
-    frames: [u32; RUN_MAX],
-    count: usize,
-    /// The file and offset for a read by the system itself.
-    place: Option<(Arc<dyn VfsFile>, u64)>,
-}
-
-impl ReadRun {
-    fn page(&self, at: usize) -> PageId {
-        PageId { block: BlockNumber(self.first.block.0 + at as u32), ..self.first }
-    }
-
-    /// Returns the number of pages.
-    pub(crate) fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Returns the run's frames.
-    pub(super) fn frames(&self) -> impl Iterator<Item = u32> + use<> {
-        self.frames.into_iter().take(self.count)
-    }
-
-    /// Returns whether the page belongs to the run.
-    pub(super) fn has(&self, id: PageId) -> bool {
-        let same = (id.file, id.fork) == (self.first.file, self.first.fork);
-        same && id.block.0.wrapping_sub(self.first.block.0) < self.count as u32
-    }
-
-    /// Returns the file and the offset that the run is read from.
-    pub(super) fn place(&self) -> (Arc<dyn VfsFile>, u64) {
-        self.place.clone().expect("a run for the system has a file")
-    }
-
-    /// Returns the pages from `from` on, as a run.
-    pub(super) fn rest(mut self, from: usize) -> Self {
-        self.place = None;
-        self.first = self.page(from);
-        self.frames.copy_within(from..self.count, 0);
-        self.count -= from;
-        self
-    }
-}
 
 impl BufferPool {
     /// Returns whether a page is in the pool or being read in. A hint: the answer may change at any

@@ -16,18 +16,6 @@ use crate::page::Page;
 /// The most neighbouring pages written at once: 128 KiB.
 const RUN_MAX: usize = 16;
 
-/// Counters of written pages, by cause, since the database was opened.
-#[derive(Debug, Default)]
-pub(crate) struct WriteCounters {
-    pub(crate) checkpoint: Counter,
-    pub(crate) background: Counter,
-    pub(crate) sessions: Counter,
-    pub(crate) allocated: Counter,
-    pub(crate) background_stopped: Counter,
-    /// Write calls, each of one page or of several neighbours.
-    pub(crate) writes: Counter,
-}
-
 /// The result of [`BufferPool::take_copy`].
 enum Taken {
     /// The page equals its state on disk.

@@ -9,7 +9,7 @@ use niwaki_env::sync::plain_atomic::Ordering;
 use super::distance::Distance;
 use super::ring::Ring;
 use crate::buffer::pool::BufferPool;
-use crate::buffer::read_run::{RUN_MAX, ReadRun};
+use crate::buffer::read_state::{RUN_MAX, ReadRun};
 use crate::ids::{Fork, RelFileId};
 
 /// Divisor of the pool's frames: a stream looks ahead by at most this part of the pool.
