@@ -1,4 +1,4 @@
-//! The buffer pool's main operations: finding pages, reading them in, and growing files.
+//! The buffer pool: its state, the beginnings and ends of reads, and the growth of files.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,9 +6,7 @@ use std::sync::Arc;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Condvar, Mutex, thread};
 use niwaki_env::vfs::ReadRing;
-use scopeguard::ScopeGuard;
 
-use super::guard::Pin;
 use super::read_state::ReadQueue;
 use super::write_counters::WriteCounters;
 use crate::disk::files::{Files, ForkFile};
@@ -119,40 +117,11 @@ impl BufferPool {
         unsafe { self.arena.page_mut(index as usize) }
     }
 
-    /// Pins a page, and reads the page in when it is not in the pool. Of several threads that want
-    /// a page, one reads and the others wait for it.
-    ///
-    /// # Errors
-    /// [`Error::Corruption`] when the page does not exist, fails its checksum or its structure is
-    /// damaged; [`Error::Io`]; [`Error::NoBuffers`] when every frame stays pinned. Also errors of
-    /// writing an evicted page.
-    #[inline]
-    pub fn pin(&self, id: PageId) -> Result<Pin<'_>> {
-        let tag = Tag::of(id);
-        if niwaki_env::sometimes!(1, 32) {
-            self.write_any();
-        }
-        if let Some(pin) = self.pin_resident(tag) {
-            return Ok(pin);
-        }
-        self.pin_slowly(tag, false)
-    }
-
-    /// Pins a page if it is in the pool.
-    pub fn pin_if_resident(&self, id: PageId) -> Option<Pin<'_>> {
-        self.pin_resident(Tag::of(id))
-    }
-
     /// Returns an optimistic read (a glance) of a page, without a pin or a latch, if the page has a
     /// copy ([`PageRead::publish`](super::PageRead::publish)). Writes to no shared memory.
     #[inline]
     pub fn glance(&self, id: PageId) -> Option<Glance<'_>> {
         self.copies.glance(Tag::of(id))
-    }
-
-    /// Pins a page that redo will overwrite as a whole. A torn page on disk reads as zeros here.
-    pub(crate) fn pin_to_rewrite(&self, id: PageId) -> Result<Pin<'_>> {
-        self.pin_slowly(Tag::of(id), true)
     }
 
     /// Prefetches a page that is in the pool, for a caller that reads the page soon. Changes
@@ -161,49 +130,6 @@ impl BufferPool {
     pub fn bring_near(&self, id: PageId) {
         if let Some(index) = self.table.guess(&self.frames, Tag::of(id)) {
             self.arena.prefetch(index as usize);
-        }
-    }
-
-    /// Pins a page if it is in the pool, without waiting.
-    #[inline]
-    pub(super) fn pin_resident(&self, tag: Tag) -> Option<Pin<'_>> {
-        let index = self.table.guess(&self.frames, tag)?;
-        // The pin's locked instruction would make the first access to the page wait for the frame.
-        self.arena.prefetch(index as usize);
-        let frame = &self.frames[index as usize];
-        let before = frame.try_pin_to_use()?;
-        // From here on the pin keeps the name.
-        let pin = Pin::new(self, frame, index);
-        if frame.tag() != tag {
-            return None;
-        }
-        frame.count_hit();
-        if before & USED == 0 {
-            self.frequencies.count(tag);
-        }
-        Some(pin)
-    }
-
-    #[cold]
-    fn pin_slowly(&self, tag: Tag, rewrite: bool) -> Result<Pin<'_>> {
-        // Ends: every round returns, finds a page that another thread has put there, or has waited
-        // for a failed read. If that read's error lasts, the next round meets it itself.
-        loop {
-            let partition = self.table.lock(tag);
-            let found = self.table.find(&self.frames, tag);
-            if let Some(index) = found {
-                let pin = self.pin_listed(index);
-                drop(partition);
-                if let Some(pin) = self.wait_until_read(pin, index) {
-                    return Ok(pin);
-                }
-                continue;
-            }
-            drop(partition);
-            let index = self.claim_frame()?;
-            if self.begin_load(tag, index) {
-                return self.load(tag, index, rewrite);
-            }
         }
     }
 
@@ -221,22 +147,6 @@ impl BufferPool {
         self.frequencies.count(tag);
         self.table.link(&self.frames, tag, index);
         true
-    }
-
-    /// Pins a frame that is in the table; the caller holds the partition's lock.
-    fn pin_listed(&self, index: u32) -> Pin<'_> {
-        let frame = &self.frames[index as usize];
-        frame.pin_again();
-        Pin::new(self, frame, index)
-    }
-
-    fn wait_until_read<'p>(&'p self, pin: Pin<'p>, index: u32) -> Option<Pin<'p>> {
-        let frame = &self.frames[index as usize];
-        if self.wait_until_loaded(index, frame.tag()) & VALID == 0 {
-            return None;
-        }
-        frame.count_hit();
-        Some(pin)
     }
 
     /// Waits until a frame is no longer LOADING this page, and returns the frame's state. Helps
@@ -303,21 +213,6 @@ impl BufferPool {
         self.wake_waiters(index);
     }
 
-    /// Reads the page of a frame that this thread put into the table as LOADING.
-    fn load(&self, tag: Tag, index: u32, rewrite: bool) -> Result<Pin<'_>> {
-        let frame = &self.frames[index as usize];
-        // SAFETY: the frame is LOADING and this thread set that: other threads wait until the read
-        // is over.
-        let page = unsafe { self.page_mut(index) };
-        let pin = Pin::new(self, frame, index);
-        // Threads that wait for the end of this read must not wait for ever.
-        let panicked = scopeguard::guard((), |()| self.end_load(tag, index, false));
-        let read = self.read_page(tag.id(), page, rewrite);
-        ScopeGuard::into_inner(panicked);
-        self.end_load(tag, index, read.is_ok());
-        read.map(|()| pin)
-    }
-
     /// Ends the read of a LOADING frame, whether the page was read or not. The pin of the thread
     /// that set LOADING stays.
     pub(super) fn end_load(&self, tag: Tag, index: u32, read: bool) {
@@ -336,12 +231,6 @@ impl BufferPool {
             // threads have unpinned it.
             self.end_io(index, 0, LOADING);
         }
-    }
-
-    fn read_page(&self, id: PageId, page: &mut Page, rewrite: bool) -> Result<()> {
-        let fork = self.files.fork(id.file, id.fork)?;
-        self.files.read(&fork, id, page)?;
-        self.accept(id, page, rewrite)
     }
 
     /// Accepts or refuses a page that was read.
