@@ -9,10 +9,9 @@ use super::{Finding, Tree};
 
 /// The crates that have circles, and the files of the largest one. A change that makes it smaller
 /// lowers the number.
-const LARGEST: [(&str, usize); 9] = [
+const LARGEST: [(&str, usize); 8] = [
     ("niwaki-env", 2),
     ("niwaki-types", 4),
-    ("niwaki-storage", 22),
     ("niwaki-txn", 6),
     ("niwaki-catalog", 14),
     ("niwaki-sql", 223),

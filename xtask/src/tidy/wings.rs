@@ -9,8 +9,14 @@ use super::imports::{Modules, arrows, crates};
 use super::{Finding, Tree};
 
 /// The crates that have wings.
-const WINGED: [&str; 5] =
-    ["niwaki-heap", "niwaki-nbtree", "niwaki-table", "niwaki-txn", "niwaki-types"];
+const WINGED: [&str; 6] = [
+    "niwaki-heap",
+    "niwaki-nbtree",
+    "niwaki-storage",
+    "niwaki-table",
+    "niwaki-txn",
+    "niwaki-types",
+];
 
 /// The most files of one folder: more do not fit into a reader's head.
 const FILES_MAX: usize = 20;

@@ -4,8 +4,8 @@
 //! The hand alone measures recency: a page used once keeps its frame for as long as one used three
 //! times as often. In a pool much smaller than the data, both are evicted before they are used
 //! again. This holds for the leaves of a small index as for the pages of a large heap.
-//! `frequency.rs` remembers uses beyond a page's stay. So one pass over a large table does not
-//! empty the pool either: its pages replace each other.
+//! `frames/frequency.rs` remembers uses beyond a page's stay. So one pass over a large table does
+//! not empty the pool either: its pages replace each other.
 
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::{SCHEDULED, thread};

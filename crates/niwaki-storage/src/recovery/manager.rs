@@ -32,9 +32,9 @@ pub trait ResourceManager: Send + Sync {
     /// again.
     ///
     /// Unless the directory was shut down cleanly, a checkpoint follows. Records that are logged
-    /// here are then behind its redo position, as in [`crate::CheckpointParticipant::checkpoint`]. `clean`
-    /// means that the directory was shut down cleanly, and that no record follows the checkpoint of
-    /// that shutdown.
+    /// here are then behind its redo position, as in
+    /// [`crate::CheckpointParticipant::checkpoint`]. `clean` means that the directory was shut down
+    /// cleanly, and that no record follows the checkpoint of that shutdown.
     ///
     /// # Errors
     /// Every error that keeps the database from being opened.

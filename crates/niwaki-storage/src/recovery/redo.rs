@@ -8,9 +8,10 @@
 //! given twice.
 //!
 //! A record in front of the drop of its file is passed over too. So is every record of a file whose
-//! creator has no commit in the log (`foresight.rs`). Such a file is never read, and there may be no
-//! room on disk for it. The file is removed only once the end of the log is certain, so its pages
-//! are examined all the same. A file also does not grow by pages that a later record cuts off.
+//! creator has no commit in the log (`foresight.rs`). Such a file is never read, and there may be
+//! no room on disk for it. The file is removed only once the end of the log is certain, so its
+//! pages are examined all the same. A file also does not grow by pages that a later record cuts
+//! off.
 
 use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_env::seeded_bug;
