@@ -5,10 +5,10 @@
 
 use niwaki_env::hostile::Target;
 
-use crate::build::sequence_options;
-use crate::definition::{RelationDefinition, RelationStats};
-use crate::function::FunctionDefinition;
-use crate::types::TypeDefinition;
+use crate::definition::function_definition::FunctionDefinition;
+use crate::definition::relation_definition::{RelationDefinition, RelationStats};
+use crate::definition::type_definition::TypeDefinition;
+use crate::opening::build::sequence_options;
 
 /// Decoders: each with its name, its valid seed inputs and its function.
 pub const TARGETS: &[Target] = &[
@@ -103,11 +103,11 @@ fn type_seeds() -> Vec<Vec<u8>> {
 fn type_definition(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(read) = serde_json::from_str::<TypeDefinition>(text) else { return };
-    let object = crate::objects::Object {
+    let object = crate::rows::objects::Object {
         oid: read.oid,
         schema: read.schema,
         name: read.name.clone(),
-        kind: crate::objects::ObjectKind::Type,
+        kind: crate::rows::objects::ObjectKind::Type,
         definition: text.to_owned(),
     };
     let Ok(definition) = TypeDefinition::of_object(&object) else { return };

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use niwaki_types::{ColumnType, TypeOid};
 
-use crate::definition::{Check, Column, ConstraintTime, Oid};
-use crate::foreign_key::ForeignKey;
-use crate::relation::Relation;
-use crate::state::CatalogState;
-use crate::types::DomainDefinition;
+use crate::definition::foreign_key::ForeignKey;
+use crate::definition::relation_definition::{Check, Column, ConstraintTime, Oid};
+use crate::definition::type_definition::DomainDefinition;
+use crate::state::catalog_state::CatalogState;
+use crate::state::relation::Relation;
 
 /// Number of parts of a table or type with a number of their own: PostgreSQL's limit of columns.
 /// Labels of an enum beyond this limit share the numbers of earlier labels. No code looks for a

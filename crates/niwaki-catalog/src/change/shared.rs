@@ -7,10 +7,10 @@ use arc_swap::ArcSwap;
 use niwaki_env::sync::atomic::{AtomicU32, Ordering};
 use niwaki_table::Engine;
 
-use crate::database::{DatabaseList, DatabaseView, FIRST_DATABASE, table_number};
-use crate::definition::Oid;
-use crate::objects::{CatalogFiles, OBJECTS_TABLE, Objects};
-use crate::overlay::Change;
+use crate::change::overlay::Change;
+use crate::definition::database::{DatabaseList, DatabaseView, FIRST_DATABASE, table_number};
+use crate::definition::relation_definition::Oid;
+use crate::rows::objects::{CatalogFiles, OBJECTS_TABLE, Objects};
 
 /// State that all catalogs of one directory share.
 pub struct SharedCatalog {

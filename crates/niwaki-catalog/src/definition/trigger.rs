@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::definition::{Oid, is_false};
+use crate::definition::relation_definition::{Oid, is_false};
 
 /// Time of a trigger relative to the change of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

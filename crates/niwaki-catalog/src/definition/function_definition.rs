@@ -6,11 +6,11 @@ use niwaki_env::hash::HashMap;
 use niwaki_types::TypeOid;
 use serde::{Deserialize, Serialize};
 
-use crate::definition::{Oid, RelationKind, is_false};
-use crate::objects::{Object, ObjectKind, damaged};
-use crate::relation::Relation;
-use crate::state::{CatalogState, SearchPath};
-use crate::trigger::Trigger;
+use crate::definition::relation_definition::{Oid, RelationKind, is_false};
+use crate::definition::trigger::Trigger;
+use crate::rows::objects::{Object, ObjectKind, damaged};
+use crate::state::catalog_state::{CatalogState, SearchPath};
+use crate::state::relation::Relation;
 
 /// Language of a function's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,10 +5,10 @@ use std::fmt;
 use niwaki_types::{ColumnType, TypeOid};
 use serde::{Deserialize, Serialize};
 
-use crate::foreign_key::ForeignKey;
-use crate::partition::{PartitionKey, PartitionOf};
-use crate::trigger::Trigger;
-use crate::view::ViewDefinition;
+use crate::definition::foreign_key::ForeignKey;
+use crate::definition::trigger::Trigger;
+use crate::definition::view::ViewDefinition;
+use crate::state::partitions::{PartitionKey, PartitionOf};
 
 /// Number of an object of the catalog. Numbers below 16384 belong to PostgreSQL's and Niwaki's own
 /// objects, the others to users' objects.

@@ -7,11 +7,11 @@ use niwaki_env::hash::HashMap;
 use niwaki_types::{Datum, InputContext, KeyOrder, TextSettings, TypeOid, encode_key};
 use serde::{Deserialize, Serialize};
 
-use crate::collation::collation_name;
-use crate::definition::{Oid, RelationDefinition};
-use crate::lasting;
-use crate::partition_hash::hash_of_row;
-use crate::relation::Relation;
+use crate::definition::lasting;
+use crate::definition::relation_definition::{Oid, RelationDefinition};
+use crate::partition::partition_hash::hash_of_row;
+use crate::postgres::collation::collation_name;
+use crate::state::relation::Relation;
 
 /// Method of assigning rows to partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -584,7 +584,7 @@ mod tests {
     use niwaki_types::{ColumnType, TypeError, work};
 
     use super::*;
-    use crate::definition::{Column, RelationKind};
+    use crate::definition::relation_definition::{Column, RelationKind};
 
     /// A cancel while a table was opened made a partition invisible, as if its bound were damaged.
     #[test]

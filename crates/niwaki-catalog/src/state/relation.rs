@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use niwaki_table::{Sequence, Table};
 
-use crate::definition::{Column, IndexDefinition, Oid, RelationDefinition, RelationKind};
-use crate::partition::Partitions;
-use crate::system::VirtualTable;
+use crate::definition::relation_definition::{
+    Column, IndexDefinition, Oid, RelationDefinition, RelationKind,
+};
+use crate::state::partitions::Partitions;
+use crate::state::system::VirtualTable;
 
 /// One index of a table, as the table's relation lists it.
 #[derive(Clone, Debug)]

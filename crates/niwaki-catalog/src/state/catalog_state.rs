@@ -6,13 +6,13 @@ use niwaki_env::hash::HashMap;
 use niwaki_txn::TableId;
 use niwaki_types::quote_identifier;
 
-use crate::database::{DatabaseDefinition, DatabaseList, DatabaseView};
-use crate::definition::{Oid, RelationKind};
+use crate::definition::database::{DatabaseDefinition, DatabaseList, DatabaseView};
+use crate::definition::foreign_key::ForeignKey;
+use crate::definition::function_definition::Functions;
+use crate::definition::relation_definition::{Oid, RelationKind};
+use crate::definition::type_definition::Types;
 use crate::error::{Error, Result};
-use crate::foreign_key::ForeignKey;
-use crate::function::Functions;
-use crate::relation::Relation;
-use crate::types::Types;
+use crate::state::relation::Relation;
 
 /// Oid of schema `pg_catalog`, as in PostgreSQL.
 pub const PG_CATALOG: Oid = Oid(11);

@@ -4,9 +4,9 @@ use std::fmt::Debug;
 
 use niwaki_types::Datum;
 
-use crate::definition::Oid;
+use crate::definition::relation_definition::Oid;
 use crate::error::Result;
-use crate::state::{CatalogState, SearchPath};
+use crate::state::catalog_state::{CatalogState, SearchPath};
 
 /// The first transaction id that is given out.
 const FIRST_XID: u64 = 3;

@@ -13,11 +13,11 @@ use niwaki_env::hash::HashSet;
 use niwaki_storage::RelFileId;
 use niwaki_table::Engine;
 
-use crate::build;
-use crate::definition::Oid;
-use crate::overlay::Change;
-use crate::relation::Relation;
-use crate::state::{CatalogState, SchemaEntry};
+use crate::change::overlay::Change;
+use crate::definition::relation_definition::Oid;
+use crate::opening::build;
+use crate::state::catalog_state::{CatalogState, SchemaEntry};
+use crate::state::relation::Relation;
 
 /// A session's relations beyond the committed state.
 #[derive(Debug, Default)]

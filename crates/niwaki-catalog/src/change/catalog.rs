@@ -10,19 +10,21 @@ use niwaki_storage::{RelFile, RelFileId};
 use niwaki_table::Engine;
 use niwaki_txn::{TableId, Transaction};
 
-use crate::build;
-use crate::compile::ExpressionCompiler;
-use crate::database::{DatabaseDefinition, table_number};
-use crate::definition::{Oid, RelationDefinition};
+use crate::change::overlay::{Change, apply, relation_object};
+use crate::change::shared::SharedCatalog;
+use crate::definition::database::{DatabaseDefinition, table_number};
+use crate::definition::function_definition::FunctionDefinition;
+use crate::definition::relation_definition::{Oid, RelationDefinition};
+use crate::definition::remark::{definition_of, remark};
+use crate::definition::type_definition::TypeDefinition;
 use crate::error::{Error, Result};
-use crate::function::FunctionDefinition;
-use crate::objects::{CatalogFiles, OBJECTS_TABLE, Object, ObjectKind, Objects, damaged};
-use crate::overlay::{Change, apply, relation_object};
-use crate::relation::Relation;
-use crate::remark::{definition_of, remark};
-use crate::shared::SharedCatalog;
-use crate::state::{CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry};
-use crate::types::TypeDefinition;
+use crate::opening::build;
+use crate::opening::compile::ExpressionCompiler;
+use crate::rows::objects::{CatalogFiles, OBJECTS_TABLE, Object, ObjectKind, Objects, damaged};
+use crate::state::catalog_state::{
+    CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry,
+};
+use crate::state::relation::Relation;
 
 /// The catalog of one open database. Statements read [`Catalog::state`]. Transactions with DDL use
 /// a [`crate::CatalogTransaction`].

@@ -8,9 +8,9 @@ use niwaki_types::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::definition::{Check, Oid};
-use crate::objects::{Object, ObjectKind, damaged};
-use crate::state::{CatalogState, PG_CATALOG, PUBLIC_SCHEMA, SearchPath};
+use crate::definition::relation_definition::{Check, Oid};
+use crate::rows::objects::{Object, ObjectKind, damaged};
+use crate::state::catalog_state::{CatalogState, PG_CATALOG, PUBLIC_SCHEMA, SearchPath};
 
 /// Schemas that the default search path finds.
 const USUAL_PATH: [Oid; 2] = [PG_CATALOG, PUBLIC_SCHEMA];

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::objects::{Object, damaged};
+use crate::rows::objects::{Object, damaged};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Remark {

@@ -12,14 +12,14 @@ use niwaki_table::{
 use niwaki_txn::TableId;
 use niwaki_types::{ColumnMask, ColumnType, Datum, InputContext, KeyOrder, TextSettings};
 
-use crate::compile::ExpressionCompiler;
-use crate::database::table_number;
-use crate::definition::{
+use crate::definition::database::table_number;
+use crate::definition::lasting;
+use crate::definition::relation_definition::{
     ConstraintKind, ConstraintTime, Oid, RelationDefinition, RelationOptions, SequenceDefinition,
     StoredExpression,
 };
-use crate::lasting;
-use crate::relation::IndexEntry;
+use crate::opening::compile::ExpressionCompiler;
+use crate::state::relation::IndexEntry;
 
 /// Returns the main file of a relation.
 pub(crate) fn file_of(definition: &RelationDefinition) -> RelFile {

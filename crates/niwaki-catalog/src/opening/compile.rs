@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use niwaki_table::{ExpressionError, KeyExpression};
 
-use crate::definition::{RelationDefinition, StoredExpression};
+use crate::definition::relation_definition::{RelationDefinition, StoredExpression};
 
 /// Compiler of expressions, which the SQL layer implements.
 pub trait ExpressionCompiler: Send + Sync + fmt::Debug {

@@ -6,15 +6,15 @@ use std::sync::OnceLock;
 use niwaki_env::hash::HashMap;
 use niwaki_types::{Datum, TypeOid};
 
-use crate::definition::Oid;
-use crate::state::{INFORMATION_SCHEMA, PG_CATALOG};
+use crate::definition::relation_definition::Oid;
+use crate::state::catalog_state::{INFORMATION_SCHEMA, PG_CATALOG};
 
-const RELATIONS: &str = include_str!("../builtin/relations.tsv");
+const RELATIONS: &str = include_str!("../../builtin/relations.tsv");
 
 /// Lists catalogs with their recorded rows.
 macro_rules! recorded {
     ($($name:literal),*) => {
-        &[$(($name, include_str!(concat!("../builtin/", $name, ".tsv")))),*]
+        &[$(($name, include_str!(concat!("../../builtin/", $name, ".tsv")))),*]
     };
 }
 

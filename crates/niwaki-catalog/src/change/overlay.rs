@@ -7,20 +7,20 @@ use niwaki_env::seeded_bug;
 use niwaki_table::{Engine, Sequence, Table};
 use niwaki_txn::Transaction;
 
-use crate::build;
-use crate::catalog::Catalog;
-use crate::compile::ExpressionCompiler;
-use crate::database::DatabaseDefinition;
-use crate::definition::{Oid, RelationDefinition, RelationKind};
+use crate::change::catalog::Catalog;
+use crate::change::temporary::Temporary;
+use crate::definition::database::DatabaseDefinition;
+use crate::definition::function_definition::FunctionDefinition;
+use crate::definition::relation_definition::{Oid, RelationDefinition, RelationKind};
+use crate::definition::remark::definition_of;
+use crate::definition::type_definition::TypeDefinition;
 use crate::error::{Error, Result};
-use crate::function::FunctionDefinition;
-use crate::objects::{Object, ObjectKind, damaged};
-use crate::partition::Partitions;
-use crate::relation::{IndexEntry, Relation};
-use crate::remark::definition_of;
-use crate::state::{CatalogState, SchemaEntry};
-use crate::temporary::Temporary;
-use crate::types::TypeDefinition;
+use crate::opening::build;
+use crate::opening::compile::ExpressionCompiler;
+use crate::rows::objects::{Object, ObjectKind, damaged};
+use crate::state::catalog_state::{CatalogState, SchemaEntry};
+use crate::state::partitions::Partitions;
+use crate::state::relation::{IndexEntry, Relation};
 
 /// One change of the catalog.
 #[derive(Clone, Debug)]

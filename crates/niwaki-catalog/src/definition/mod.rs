@@ -1,0 +1,11 @@
+//! Definitions of objects, as the catalog stores them.
+
+pub(crate) mod database;
+pub(crate) mod foreign_key;
+pub(crate) mod function_definition;
+pub(crate) mod lasting;
+pub(crate) mod relation_definition;
+pub(crate) mod remark;
+pub(crate) mod trigger;
+pub(crate) mod type_definition;
+pub(crate) mod view;

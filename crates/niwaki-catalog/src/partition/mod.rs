@@ -1,0 +1,3 @@
+//! Bounds of partitions in the form that is compared with rows.
+
+pub(crate) mod partition_hash;

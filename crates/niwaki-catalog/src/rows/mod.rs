@@ -1,0 +1,4 @@
+//! Objects as rows, and the table that has these rows.
+
+pub(crate) mod objects;
+pub(crate) mod scan;

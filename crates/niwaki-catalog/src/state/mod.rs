@@ -1,0 +1,7 @@
+//! All objects as one moment has them.
+
+pub(crate) mod catalog_state;
+pub(crate) mod numbering;
+pub(crate) mod partitions;
+pub(crate) mod relation;
+pub(crate) mod system;
