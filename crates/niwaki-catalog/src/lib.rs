@@ -41,15 +41,21 @@ pub use postgres::collation::{collation_name, collations, type_collation};
 pub use rows::objects::CatalogFiles;
 
 pub use change::shared::SharedCatalog;
+pub use definition::constraint::{Check, Constraint, ConstraintKind, ConstraintTime};
 pub use definition::foreign_key::{ForeignKey, ReferentialAction};
 pub use definition::function_definition::{
     FunctionDefinition, FunctionLanguage, FunctionParallel, FunctionParameter, FunctionTraits,
     FunctionVolatility, ParameterMode, TRIGGER_TYPE,
 };
+pub use definition::partition_key::{
+    PartitionBound, PartitionKey, PartitionOf, PartitionStrategy, RangeValue,
+};
 pub use definition::relation_definition::{
-    Check, Column, ColumnStats, Constraint, ConstraintKind, ConstraintTime, Identity, IndexColumn,
-    IndexDefinition, KeyBytes, Oid, RelationDefinition, RelationKind, RelationOptions,
-    RelationStats, SequenceDefinition, StoredExpression,
+    Column, ColumnStats, Identity, IndexColumn, IndexDefinition, KeyBytes, RelationDefinition,
+    RelationKind, RelationOptions, RelationStats, SequenceDefinition, StoredExpression,
+};
+pub use definition::schema::{
+    INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry, SearchPath,
 };
 pub use definition::trigger::{Trigger, TriggerEvent, TriggerMode, TriggerTime};
 pub use definition::type_definition::{
@@ -60,16 +66,14 @@ pub use definition::view::{
 };
 pub use error::{Error, Result};
 pub use partition::partition_hash::is_hashable_key;
-pub use state::catalog_state::{
-    CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry, SearchPath,
-};
+pub use rows::oid::Oid;
+pub use state::catalog_state::CatalogState;
 pub use state::numbering::{
     CHECKS_MAX, NumberedConstraint, SEQUENCE_COLUMNS, TableConstraint, check_oid, default_oid,
     label_oid, rule_oid,
 };
 pub use state::partitions::{
-    Bound, ColumnMap, Edge, Leaf, NoPartition, Partition, PartitionBound, PartitionKey,
-    PartitionOf, PartitionStrategy, Partitions, RangeValue, bound_text, compare_edges,
+    Bound, ColumnMap, Edge, Leaf, NoPartition, Partition, Partitions, bound_text, compare_edges,
     decode_bound, partition_key_text, range_text,
 };
 pub use state::relation::{IndexEntry, Relation};

@@ -14,16 +14,16 @@ use crate::change::overlay::{Change, apply, relation_object};
 use crate::change::shared::SharedCatalog;
 use crate::definition::database::{DatabaseDefinition, table_number};
 use crate::definition::function_definition::FunctionDefinition;
-use crate::definition::relation_definition::{Oid, RelationDefinition};
+use crate::definition::relation_definition::RelationDefinition;
 use crate::definition::remark::{definition_of, remark};
+use crate::definition::schema::{INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry};
 use crate::definition::type_definition::TypeDefinition;
 use crate::error::{Error, Result};
 use crate::opening::build;
 use crate::opening::compile::ExpressionCompiler;
 use crate::rows::objects::{CatalogFiles, OBJECTS_TABLE, Object, ObjectKind, Objects, damaged};
-use crate::state::catalog_state::{
-    CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry,
-};
+use crate::rows::oid::Oid;
+use crate::state::catalog_state::CatalogState;
 use crate::state::relation::Relation;
 
 /// The catalog of one open database. Statements read [`Catalog::state`]. Transactions with DDL use

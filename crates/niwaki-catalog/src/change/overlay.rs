@@ -11,14 +11,16 @@ use crate::change::catalog::Catalog;
 use crate::change::temporary::Temporary;
 use crate::definition::database::DatabaseDefinition;
 use crate::definition::function_definition::FunctionDefinition;
-use crate::definition::relation_definition::{Oid, RelationDefinition, RelationKind};
+use crate::definition::relation_definition::{RelationDefinition, RelationKind};
 use crate::definition::remark::definition_of;
+use crate::definition::schema::SchemaEntry;
 use crate::definition::type_definition::TypeDefinition;
 use crate::error::{Error, Result};
 use crate::opening::build;
 use crate::opening::compile::ExpressionCompiler;
 use crate::rows::objects::{Object, ObjectKind, damaged};
-use crate::state::catalog_state::{CatalogState, SchemaEntry};
+use crate::rows::oid::Oid;
+use crate::state::catalog_state::CatalogState;
 use crate::state::partitions::Partitions;
 use crate::state::relation::{IndexEntry, Relation};
 

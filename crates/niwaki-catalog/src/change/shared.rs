@@ -9,8 +9,8 @@ use niwaki_table::Engine;
 
 use crate::change::overlay::Change;
 use crate::definition::database::{DatabaseList, DatabaseView, FIRST_DATABASE, table_number};
-use crate::definition::relation_definition::Oid;
 use crate::rows::objects::{CatalogFiles, OBJECTS_TABLE, Objects};
+use crate::rows::oid::Oid;
 
 /// State that all catalogs of one directory share.
 pub struct SharedCatalog {

@@ -14,9 +14,10 @@ use niwaki_storage::RelFileId;
 use niwaki_table::Engine;
 
 use crate::change::overlay::Change;
-use crate::definition::relation_definition::Oid;
+use crate::definition::schema::SchemaEntry;
 use crate::opening::build;
-use crate::state::catalog_state::{CatalogState, SchemaEntry};
+use crate::rows::oid::Oid;
+use crate::state::catalog_state::CatalogState;
 use crate::state::relation::Relation;
 
 /// A session's relations beyond the committed state.

@@ -10,9 +10,9 @@ use arc_swap::ArcSwap;
 use niwaki_txn::TableId;
 use serde::{Deserialize, Serialize};
 
-use crate::definition::relation_definition::Oid;
 use crate::error::Result;
 use crate::rows::objects::{CatalogFiles, Object, ObjectKind, damaged};
+use crate::rows::oid::Oid;
 
 /// The number of the first database, which always exists (PostgreSQL's number of `postgres`).
 pub const FIRST_DATABASE: Oid = Oid(5);

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::definition::relation_definition::{ConstraintTime, Oid, is_at_once, is_false};
+use crate::definition::constraint::{ConstraintTime, is_at_once};
+use crate::definition::omitted::is_false;
+use crate::rows::oid::Oid;
 
 /// Action on the referencing rows when a referenced row is deleted or its key changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]

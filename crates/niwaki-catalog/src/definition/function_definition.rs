@@ -6,10 +6,13 @@ use niwaki_env::hash::HashMap;
 use niwaki_types::TypeOid;
 use serde::{Deserialize, Serialize};
 
-use crate::definition::relation_definition::{Oid, RelationKind, is_false};
+use crate::definition::omitted::is_false;
+use crate::definition::relation_definition::RelationKind;
+use crate::definition::schema::SearchPath;
 use crate::definition::trigger::Trigger;
 use crate::rows::objects::{Object, ObjectKind, damaged};
-use crate::state::catalog_state::{CatalogState, SearchPath};
+use crate::rows::oid::Oid;
+use crate::state::catalog_state::CatalogState;
 use crate::state::relation::Relation;
 
 /// Language of a function's body.

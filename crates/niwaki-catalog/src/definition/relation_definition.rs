@@ -1,34 +1,15 @@
-//! Stored definitions: the content of the catalog row of one object (`docs/format.md`, catalog).
-
-use std::fmt;
+//! Stored definitions of relations: the content of their catalog rows (`docs/format.md`, catalog).
 
 use niwaki_types::{ColumnType, TypeOid};
 use serde::{Deserialize, Serialize};
 
+use crate::definition::constraint::{Check, ConstraintKind, ConstraintTime, is_at_once};
 use crate::definition::foreign_key::ForeignKey;
+use crate::definition::omitted::is_false;
+use crate::definition::partition_key::{PartitionKey, PartitionOf};
 use crate::definition::trigger::Trigger;
 use crate::definition::view::ViewDefinition;
-use crate::state::partitions::{PartitionKey, PartitionOf};
-
-/// Number of an object of the catalog. Numbers below 16384 belong to PostgreSQL's and Niwaki's own
-/// objects, the others to users' objects.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-pub struct Oid(pub u32);
-
-impl Oid {
-    /// The number of no object.
-    pub const INVALID: Self = Self(0);
-    /// The first number of a user's object.
-    pub const FIRST_USER: Self = Self(16384);
-}
-
-impl fmt::Display for Oid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+use crate::rows::oid::Oid;
 
 /// Kind of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -182,42 +163,6 @@ fn domain_number(of: ColumnType) -> Option<Oid> {
     of.domain.and_then(TypeOid::user_number).map(Oid)
 }
 
-/// A CHECK constraint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Check {
-    /// Constraint name, unique in the table or domain.
-    pub name: String,
-    /// SQL text of the condition over the table's columns, or over VALUE for a domain's check.
-    pub expression: String,
-    /// NOT VALID: rows older than the constraint have not been tested.
-    #[serde(rename = "unproved", default, skip_serializing_if = "is_false")]
-    pub not_valid: bool,
-    /// NO INHERIT, which is shown and has no effect, because no table inherits.
-    #[serde(rename = "own", default, skip_serializing_if = "is_false")]
-    pub no_inherit: bool,
-    /// COMMENT ON CONSTRAINT.
-    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-}
-
-/// Kind of a constraint that an index enforces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ConstraintKind {
-    /// PRIMARY KEY.
-    PrimaryKey,
-    /// UNIQUE.
-    Unique,
-}
-
-/// PRIMARY KEY or UNIQUE, as declared. The constraint has the name of its index.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Constraint {
-    /// The kind of the constraint.
-    pub kind: ConstraintKind,
-    /// The index that enforces the constraint.
-    pub index: Oid,
-}
-
 /// An expression over the columns of a table, as the catalog stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredExpression {
@@ -291,20 +236,6 @@ impl IndexColumn {
             None => table.columns.get(usize::from(self.column)).map_or("?", |c| c.name.as_str()),
         }
     }
-}
-
-/// Time at which a constraint is checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum ConstraintTime {
-    /// NOT DEFERRABLE: checked with each row.
-    #[default]
-    AtOnce,
-    /// DEFERRABLE INITIALLY IMMEDIATE: checked at the end of the statement, unless SET CONSTRAINTS
-    /// says otherwise.
-    Statement,
-    /// DEFERRABLE INITIALLY DEFERRED: checked at the end of the transaction, unless SET CONSTRAINTS
-    /// says otherwise.
-    Transaction,
 }
 
 /// Definition of an index.
@@ -628,20 +559,12 @@ fn no_typmod() -> i32 {
 fn is_no_typmod(v: &i32) -> bool {
     *v == -1
 }
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-pub(crate) fn is_false(v: &bool) -> bool {
-    !*v
-}
 fn yes() -> bool {
     true
 }
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
 fn is_yes(v: &bool) -> bool {
     *v
-}
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-pub(crate) fn is_at_once(v: &ConstraintTime) -> bool {
-    *v == ConstraintTime::AtOnce
 }
 fn is_default(v: &RelationOptions) -> bool {
     v.0.is_empty()

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::definition::relation_definition::{Oid, is_false};
+use crate::definition::omitted::is_false;
+use crate::rows::oid::Oid;
 
 /// Time of a trigger relative to the change of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -8,9 +8,11 @@ use niwaki_types::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::definition::relation_definition::{Check, Oid};
+use crate::definition::constraint::Check;
+use crate::definition::schema::{PG_CATALOG, PUBLIC_SCHEMA, SearchPath};
 use crate::rows::objects::{Object, ObjectKind, damaged};
-use crate::state::catalog_state::{CatalogState, PG_CATALOG, PUBLIC_SCHEMA, SearchPath};
+use crate::rows::oid::Oid;
+use crate::state::catalog_state::CatalogState;
 
 /// Schemas that the default search path finds.
 const USUAL_PATH: [Oid; 2] = [PG_CATALOG, PUBLIC_SCHEMA];

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::definition::relation_definition::Oid;
+use crate::rows::oid::Oid;
 
 /// Meaning of a name in the text of a view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

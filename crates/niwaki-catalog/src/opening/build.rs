@@ -12,13 +12,14 @@ use niwaki_table::{
 use niwaki_txn::TableId;
 use niwaki_types::{ColumnMask, ColumnType, Datum, InputContext, KeyOrder, TextSettings};
 
+use crate::definition::constraint::{ConstraintKind, ConstraintTime};
 use crate::definition::database::table_number;
 use crate::definition::lasting;
 use crate::definition::relation_definition::{
-    ConstraintKind, ConstraintTime, Oid, RelationDefinition, RelationOptions, SequenceDefinition,
-    StoredExpression,
+    RelationDefinition, RelationOptions, SequenceDefinition, StoredExpression,
 };
 use crate::opening::compile::ExpressionCompiler;
+use crate::rows::oid::Oid;
 use crate::state::relation::IndexEntry;
 
 /// Returns the main file of a relation.

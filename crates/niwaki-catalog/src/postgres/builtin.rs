@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use niwaki_env::hash::HashMap;
 use niwaki_types::{Datum, TypeOid};
 
-use crate::definition::relation_definition::Oid;
-use crate::state::catalog_state::{INFORMATION_SCHEMA, PG_CATALOG};
+use crate::definition::schema::{INFORMATION_SCHEMA, PG_CATALOG};
+use crate::rows::oid::Oid;
 
 const RELATIONS: &str = include_str!("../../builtin/relations.tsv");
 

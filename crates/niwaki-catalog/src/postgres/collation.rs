@@ -6,8 +6,9 @@
 
 use niwaki_types::{ColumnType, TypeOid};
 
-use crate::definition::relation_definition::{Column, Oid};
+use crate::definition::relation_definition::Column;
 use crate::postgres::builtin::{builtin_rows, builtin_types};
+use crate::rows::oid::Oid;
 use crate::state::catalog_state::CatalogState;
 
 /// Iterates over the numbers and names of all collations. They are in `pg_catalog`.

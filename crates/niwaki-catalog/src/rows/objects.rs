@@ -20,8 +20,8 @@ use niwaki_txn::{Isolation, Snapshot, TableId, Transaction};
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid, encode_key};
 use serde::{Deserialize, Serialize};
 
-use crate::definition::relation_definition::Oid;
 use crate::error::{Error, Result};
+use crate::rows::oid::Oid;
 
 /// Number of the table in its database. The first database's file has the same number, as with the
 /// indexes below.

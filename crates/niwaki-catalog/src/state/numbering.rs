@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use niwaki_types::{ColumnType, TypeOid};
 
+use crate::definition::constraint::{Check, ConstraintTime};
 use crate::definition::foreign_key::ForeignKey;
-use crate::definition::relation_definition::{Check, Column, ConstraintTime, Oid};
+use crate::definition::relation_definition::Column;
 use crate::definition::type_definition::DomainDefinition;
+use crate::rows::oid::Oid;
 use crate::state::catalog_state::CatalogState;
 use crate::state::relation::Relation;
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use niwaki_table::{Sequence, Table};
 
 use crate::definition::relation_definition::{
-    Column, IndexDefinition, Oid, RelationDefinition, RelationKind,
+    Column, IndexDefinition, RelationDefinition, RelationKind,
 };
+use crate::rows::oid::Oid;
 use crate::state::partitions::Partitions;
 use crate::state::system::VirtualTable;
 

@@ -4,9 +4,10 @@ use std::fmt::Debug;
 
 use niwaki_types::Datum;
 
-use crate::definition::relation_definition::Oid;
+use crate::definition::schema::SearchPath;
 use crate::error::Result;
-use crate::state::catalog_state::{CatalogState, SearchPath};
+use crate::rows::oid::Oid;
+use crate::state::catalog_state::CatalogState;
 
 /// The first transaction id that is given out.
 const FIRST_XID: u64 = 3;
