@@ -27,8 +27,7 @@ pub mod hostile;
 pub use change::catalog::Catalog;
 pub use change::overlay::{CatalogChanges, CatalogTransaction};
 pub use definition::database::{
-    DatabaseDefinition, DatabaseList, FIRST_DATABASE, FIRST_DATABASE_NAME, of_table_number,
-    table_number,
+    DatabaseDefinition, FIRST_DATABASE, FIRST_DATABASE_NAME, of_table_number, table_number,
 };
 pub use opening::build::missing_text;
 pub use opening::compile::ExpressionCompiler;
@@ -39,6 +38,7 @@ pub use postgres::builtin::{
 };
 pub use postgres::collation::{collation_name, collations, type_collation};
 pub use rows::objects::CatalogFiles;
+pub use state::databases::DatabaseList;
 
 pub use change::shared::SharedCatalog;
 pub use definition::constraint::{Check, Constraint, ConstraintKind, ConstraintTime};
@@ -65,6 +65,9 @@ pub use definition::view::{
     BoundName, CheckOption, LiteralSettings, Meaning, ViewDefinition, ViewSource,
 };
 pub use error::{Error, Result};
+pub use partition::bound::{Bound, Edge, compare_edges, decode_bound};
+pub use partition::bound_text::{bound_text, partition_key_text, range_text};
+pub use partition::column_map::ColumnMap;
 pub use partition::partition_hash::is_hashable_key;
 pub use rows::oid::Oid;
 pub use state::catalog_state::CatalogState;
@@ -72,9 +75,6 @@ pub use state::numbering::{
     CHECKS_MAX, NumberedConstraint, SEQUENCE_COLUMNS, TableConstraint, check_oid, default_oid,
     label_oid, rule_oid,
 };
-pub use state::partitions::{
-    Bound, ColumnMap, Edge, Leaf, NoPartition, Partition, Partitions, bound_text, compare_edges,
-    decode_bound, partition_key_text, range_text,
-};
+pub use state::partitions::{Leaf, NoPartition, Partition, Partitions};
 pub use state::relation::{IndexEntry, Relation};
 pub use state::system::{Key, SystemSource, VirtualTable};

@@ -10,11 +10,13 @@ use niwaki_storage::{RelFile, RelFileId};
 use niwaki_table::Engine;
 use niwaki_txn::{TableId, Transaction};
 
-use crate::change::overlay::{Change, apply, relation_object};
+use crate::change::overlay::{Change, apply};
 use crate::change::shared::SharedCatalog;
 use crate::definition::database::{DatabaseDefinition, table_number};
 use crate::definition::function_definition::FunctionDefinition;
 use crate::definition::relation_definition::RelationDefinition;
+use crate::definition::relation_object::relation_object;
+use crate::definition::relation_object::relation_of;
 use crate::definition::remark::{definition_of, remark};
 use crate::definition::schema::{INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry};
 use crate::definition::type_definition::TypeDefinition;
@@ -40,19 +42,6 @@ pub struct Catalog {
     version: AtomicU64,
     /// Held while a change is published, so that changes are applied one after the other.
     publishing: Mutex<()>,
-}
-
-/// Returns the relation that a stored object describes.
-fn relation_of(object: &Object) -> Result<RelationDefinition> {
-    let definition: RelationDefinition = serde_json::from_str(&object.definition)
-        .map_err(|e| damaged(object.oid.0, &e.to_string()))?;
-    let same = definition.oid == object.oid
-        && definition.schema == object.schema
-        && definition.name == object.name;
-    if !same {
-        return Err(damaged(object.oid.0, "row and definition differ"));
-    }
-    Ok(definition)
 }
 
 /// Returns the table of a database's definitions.

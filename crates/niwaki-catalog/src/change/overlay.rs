@@ -12,13 +12,14 @@ use crate::change::temporary::Temporary;
 use crate::definition::database::DatabaseDefinition;
 use crate::definition::function_definition::FunctionDefinition;
 use crate::definition::relation_definition::{RelationDefinition, RelationKind};
+use crate::definition::relation_object::relation_object;
 use crate::definition::remark::definition_of;
 use crate::definition::schema::SchemaEntry;
 use crate::definition::type_definition::TypeDefinition;
 use crate::error::{Error, Result};
 use crate::opening::build;
 use crate::opening::compile::ExpressionCompiler;
-use crate::rows::objects::{Object, ObjectKind, damaged};
+use crate::rows::objects::{Object, ObjectKind};
 use crate::rows::oid::Oid;
 use crate::state::catalog_state::CatalogState;
 use crate::state::partitions::Partitions;
@@ -431,17 +432,6 @@ impl CatalogChanges {
     pub fn publish(self) {
         self.catalog.publish(&self.changes);
     }
-}
-
-pub(crate) fn relation_object(definition: &RelationDefinition) -> Result<Object> {
-    Ok(Object {
-        oid: definition.oid,
-        schema: definition.schema,
-        name: definition.name.clone(),
-        kind: ObjectKind::Relation,
-        definition: serde_json::to_string(definition)
-            .map_err(|e| damaged(definition.oid.0, &e.to_string()))?,
-    })
 }
 
 /// Applies changes in order. Tables are opened at the end, once each, when all their indexes are

@@ -8,9 +8,10 @@ use niwaki_env::sync::atomic::{AtomicU32, Ordering};
 use niwaki_table::Engine;
 
 use crate::change::overlay::Change;
-use crate::definition::database::{DatabaseList, DatabaseView, FIRST_DATABASE, table_number};
+use crate::definition::database::{FIRST_DATABASE, table_number};
 use crate::rows::objects::{CatalogFiles, OBJECTS_TABLE, Objects};
 use crate::rows::oid::Oid;
+use crate::state::databases::{DatabaseList, DatabaseView};
 
 /// State that all catalogs of one directory share.
 pub struct SharedCatalog {

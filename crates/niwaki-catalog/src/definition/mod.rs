@@ -8,6 +8,7 @@ pub(crate) mod lasting;
 pub(crate) mod omitted;
 pub(crate) mod partition_key;
 pub(crate) mod relation_definition;
+pub(crate) mod relation_object;
 pub(crate) mod remark;
 pub(crate) mod schema;
 pub(crate) mod trigger;

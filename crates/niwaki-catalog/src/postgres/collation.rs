@@ -4,12 +4,10 @@
 //! order. A collation decides only which characters are letters and have cases. With `C`, `POSIX`
 //! and `ucs_basic` only ASCII letters do.
 
-use niwaki_types::{ColumnType, TypeOid};
+use niwaki_types::TypeOid;
 
-use crate::definition::relation_definition::Column;
 use crate::postgres::builtin::{builtin_rows, builtin_types};
 use crate::rows::oid::Oid;
-use crate::state::catalog_state::CatalogState;
 
 /// Iterates over the numbers and names of all collations. They are in `pg_catalog`.
 pub fn collations() -> impl Iterator<Item = (Oid, &'static str)> {
@@ -30,19 +28,4 @@ pub fn collation_name(oid: Oid) -> Option<&'static str> {
 pub fn type_collation(oid: TypeOid) -> Option<Oid> {
     let kind = builtin_types().by_oid(oid.0)?;
     Some(Oid(kind.collation)).filter(|collation| *collation != Oid::INVALID)
-}
-
-impl CatalogState {
-    /// Returns the default collation of a type's values, or of a domain's over the type.
-    pub fn own_collation(&self, of: ColumnType) -> Option<Oid> {
-        let Some(domain) = of.domain.and_then(|domain| self.domain(domain)) else {
-            return type_collation(of.oid);
-        };
-        domain.collation.or_else(|| self.own_collation(domain.below()))
-    }
-
-    /// Returns the collation of a column.
-    pub fn column_collation(&self, column: &Column) -> Option<Oid> {
-        column.collation.or_else(|| self.own_collation(column.column_type()))
-    }
 }

@@ -6,14 +6,14 @@ use niwaki_env::hash::HashMap;
 use niwaki_txn::TableId;
 use niwaki_types::quote_identifier;
 
-use crate::definition::database::{DatabaseDefinition, DatabaseList, DatabaseView};
+use crate::definition::database::{DatabaseDefinition, table_number};
 use crate::definition::foreign_key::ForeignKey;
-use crate::definition::function_definition::Functions;
 use crate::definition::relation_definition::RelationKind;
 use crate::definition::schema::{PG_CATALOG, SchemaEntry, SearchPath};
-use crate::definition::type_definition::Types;
 use crate::error::{Error, Result};
 use crate::rows::oid::Oid;
+use crate::state::databases::{DatabaseList, DatabaseView};
+use crate::state::maps::{Functions, Types};
 use crate::state::relation::Relation;
 
 /// Name by which every session calls the schema of its own temporary relations.
@@ -179,7 +179,7 @@ impl CatalogState {
 
     /// Returns the number by which locks know a relation ([`crate::table_number`]).
     pub fn table_number(&self, oid: Oid) -> TableId {
-        crate::table_number(self.database_oid(), oid)
+        table_number(self.database_oid(), oid)
     }
 
     /// Returns the database whose catalog this is; `None` when it has just been dropped.

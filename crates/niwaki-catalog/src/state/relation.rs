@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use niwaki_table::{Sequence, Table};
 
+use crate::definition::constraint::ConstraintKind;
 use crate::definition::relation_definition::{
     Column, IndexDefinition, RelationDefinition, RelationKind,
 };
@@ -92,10 +93,14 @@ impl Relation {
     pub fn primary_key(&self) -> Option<usize> {
         self.indexes
             .iter()
-            .position(|i| i.definition.constraint == Some(crate::ConstraintKind::PrimaryKey))
+            .position(|i| i.definition.constraint == Some(ConstraintKind::PrimaryKey))
     }
     /// Decides whether rows can be read from the relation: a table, a system view, or a sequence.
     pub fn is_readable(&self) -> bool {
         self.definition.kind != RelationKind::Index
+    }
+    /// Decides whether the table is partitioned, so that its rows are in its partitions.
+    pub fn is_partitioned(&self) -> bool {
+        self.definition.partition_key.is_some()
     }
 }
