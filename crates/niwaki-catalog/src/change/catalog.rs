@@ -10,13 +10,12 @@ use niwaki_storage::{RelFile, RelFileId};
 use niwaki_table::Engine;
 use niwaki_txn::{TableId, Transaction};
 
-use crate::change::overlay::{Change, apply};
+use crate::change::apply::{Change, apply};
 use crate::change::shared::SharedCatalog;
 use crate::definition::database::{DatabaseDefinition, table_number};
 use crate::definition::function_definition::FunctionDefinition;
 use crate::definition::relation_definition::RelationDefinition;
-use crate::definition::relation_object::relation_object;
-use crate::definition::relation_object::relation_of;
+use crate::definition::relation_object::{relation_object, relation_of};
 use crate::definition::remark::{definition_of, remark};
 use crate::definition::schema::{INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry};
 use crate::definition::type_definition::TypeDefinition;

@@ -7,7 +7,6 @@ use arc_swap::ArcSwap;
 use niwaki_env::sync::atomic::{AtomicU32, Ordering};
 use niwaki_table::Engine;
 
-use crate::change::overlay::Change;
 use crate::definition::database::{FIRST_DATABASE, table_number};
 use crate::rows::objects::{CatalogFiles, OBJECTS_TABLE, Objects};
 use crate::rows::oid::Oid;
@@ -17,7 +16,7 @@ use crate::state::databases::{DatabaseList, DatabaseView};
 pub struct SharedCatalog {
     /// Definitions of the first database, which also store the databases.
     objects: Objects,
-    databases: Arc<ArcSwap<DatabaseList>>,
+    pub(super) databases: Arc<ArcSwap<DatabaseList>>,
     next_oid: AtomicU32,
 }
 
@@ -62,26 +61,5 @@ impl SharedCatalog {
     /// Returns the list of databases as the statements of this database see it.
     pub(crate) fn view_of(&self, database: Oid) -> DatabaseView {
         DatabaseView::new(database, &self.databases)
-    }
-
-    /// Makes changes of databases visible to all sessions.
-    pub(crate) fn publish(&self, changes: &[Change]) {
-        let of_databases =
-            |c: &Change| matches!(c, Change::PutDatabase(_) | Change::RemoveDatabase(_));
-        if !changes.iter().any(of_databases) {
-            return;
-        }
-        // The catalogs of other databases may publish at the same time.
-        self.databases.rcu(|list| {
-            let mut list = DatabaseList::clone(list);
-            for change in changes {
-                match change {
-                    Change::PutDatabase(database) => list.put(database),
-                    Change::RemoveDatabase(dropped) => list.remove(dropped.database_oid()),
-                    _ => {}
-                }
-            }
-            list
-        });
     }
 }

@@ -13,7 +13,7 @@ use niwaki_env::hash::HashSet;
 use niwaki_storage::RelFileId;
 use niwaki_table::Engine;
 
-use crate::change::overlay::Change;
+use crate::change::apply::Change;
 use crate::definition::schema::SchemaEntry;
 use crate::opening::build;
 use crate::rows::oid::Oid;

@@ -1,4 +1,13 @@
 //! Definitions of objects, as the catalog stores them.
+//!
+//! - `omitted`: values that a definition leaves out.
+//! - `constraint`, `foreign_key`, `trigger`, `view`, `partition_key`: the parts of a relation.
+//! - `relation_definition`: relations: their columns, indexes, sequences, options and statistics.
+//! - `relation_object`: relations as stored objects.
+//! - `type_definition`, `function_definition`: types and functions.
+//! - `remark`, `schema`: schemas, and paths through them.
+//! - `database`: databases, and the numbers of their tables.
+//! - `lasting`: reading of a definition whose result stays.
 
 pub(crate) mod constraint;
 pub(crate) mod database;

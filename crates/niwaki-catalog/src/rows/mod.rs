@@ -1,4 +1,8 @@
-//! Objects as rows, and the table that has these rows.
+//! Objects as rows of a table.
+//!
+//! - `oid`: numbers of objects.
+//! - `scan`: reads all rows of a table.
+//! - `objects`: the table that stores objects, and the files of a catalog.
 
 pub(crate) mod objects;
 pub(crate) mod oid;
