@@ -9,6 +9,7 @@ use crate::definition::function_definition::FunctionDefinition;
 use crate::definition::relation_definition::{RelationDefinition, RelationStats};
 use crate::definition::type_definition::TypeDefinition;
 use crate::opening::build::sequence_options;
+use crate::rows::objects::{Object, ObjectKind};
 
 /// Decoders: each with its name, its valid seed inputs and its function.
 pub const TARGETS: &[Target] = &[
@@ -103,11 +104,11 @@ fn type_seeds() -> Vec<Vec<u8>> {
 fn type_definition(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(read) = serde_json::from_str::<TypeDefinition>(text) else { return };
-    let object = crate::rows::objects::Object {
+    let object = Object {
         oid: read.oid,
         schema: read.schema,
         name: read.name.clone(),
-        kind: crate::rows::objects::ObjectKind::Type,
+        kind: ObjectKind::Type,
         definition: text.to_owned(),
     };
     let Ok(definition) = TypeDefinition::of_object(&object) else { return };

@@ -26,22 +26,11 @@ pub mod hostile;
 
 pub use change::catalog::Catalog;
 pub use change::overlay::{CatalogChanges, CatalogTransaction};
+pub use change::shared::SharedCatalog;
+pub use definition::constraint::{Check, Constraint, ConstraintKind, ConstraintTime};
 pub use definition::database::{
     DatabaseDefinition, FIRST_DATABASE, FIRST_DATABASE_NAME, of_table_number, table_number,
 };
-pub use opening::build::missing_text;
-pub use opening::compile::ExpressionCompiler;
-pub use postgres::builtin::{
-    BuiltinColumn, BuiltinFunction, BuiltinOperator, BuiltinOperatorClass, BuiltinRelation,
-    BuiltinRows, BuiltinType, Builtins, builtin_functions, builtin_kind, builtin_operator_classes,
-    builtin_operators, builtin_relations, builtin_rows, builtin_types, builtin_value,
-};
-pub use postgres::collation::{collation_name, collations, type_collation};
-pub use rows::objects::CatalogFiles;
-pub use state::databases::DatabaseList;
-
-pub use change::shared::SharedCatalog;
-pub use definition::constraint::{Check, Constraint, ConstraintKind, ConstraintTime};
 pub use definition::foreign_key::{ForeignKey, ReferentialAction};
 pub use definition::function_definition::{
     FunctionDefinition, FunctionLanguage, FunctionParallel, FunctionParameter, FunctionTraits,
@@ -65,12 +54,22 @@ pub use definition::view::{
     BoundName, CheckOption, LiteralSettings, Meaning, ViewDefinition, ViewSource,
 };
 pub use error::{Error, Result};
+pub use opening::build::missing_text;
+pub use opening::compile::ExpressionCompiler;
 pub use partition::bound::{Bound, Edge, compare_edges, decode_bound};
 pub use partition::bound_text::{bound_text, partition_key_text, range_text};
 pub use partition::column_map::ColumnMap;
 pub use partition::partition_hash::is_hashable_key;
+pub use postgres::builtin::{
+    BuiltinColumn, BuiltinFunction, BuiltinOperator, BuiltinOperatorClass, BuiltinRelation,
+    BuiltinRows, BuiltinType, Builtins, builtin_functions, builtin_kind, builtin_operator_classes,
+    builtin_operators, builtin_relations, builtin_rows, builtin_types, builtin_value,
+};
+pub use postgres::collation::{collation_name, collations, type_collation};
+pub use rows::objects::CatalogFiles;
 pub use rows::oid::Oid;
 pub use state::catalog_state::CatalogState;
+pub use state::databases::DatabaseList;
 pub use state::numbering::{
     CHECKS_MAX, NumberedConstraint, SEQUENCE_COLUMNS, TableConstraint, check_oid, default_oid,
     label_oid, rule_oid,

@@ -13,7 +13,7 @@ const LARGEST: [(&str, usize); 8] = [
     ("niwaki-env", 2),
     ("niwaki-types", 4),
     ("niwaki-txn", 6),
-    ("niwaki-catalog", 14),
+    ("niwaki-catalog", 4),
     ("niwaki-sql", 223),
     ("niwaki", 56),
     ("niwaki-cli", 4),

@@ -9,7 +9,8 @@ use super::imports::{Modules, arrows, crates};
 use super::{Finding, Tree};
 
 /// The crates that have wings.
-const WINGED: [&str; 6] = [
+const WINGED: [&str; 7] = [
+    "niwaki-catalog",
     "niwaki-heap",
     "niwaki-nbtree",
     "niwaki-storage",

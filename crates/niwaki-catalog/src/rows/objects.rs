@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::rows::oid::Oid;
+use crate::rows::scan::for_each_row;
 
 /// Number of the table in its database. The first database's file has the same number, as with the
 /// indexes below.
@@ -229,20 +230,14 @@ impl Objects {
     pub(crate) fn read_all(&self, transaction: &Transaction) -> Result<Vec<Object>> {
         let snapshot = transaction.snapshot()?;
         let mut parts: Vec<(u32, i32, Vec<Datum>)> = Vec::new();
-        crate::rows::scan::for_each_row(
-            &self.table,
-            transaction,
-            &snapshot,
-            COLUMNS,
-            &mut |row| {
-                let oid = row.first().and_then(as_oid).ok_or_else(|| damaged(0, "no oid"))?;
-                let Some(Datum::Int4(part)) = row.get(PART) else {
-                    return Err(damaged(oid, "no part number"));
-                };
-                parts.push((oid, *part, row.to_vec()));
-                Ok(())
-            },
-        )?;
+        for_each_row(&self.table, transaction, &snapshot, COLUMNS, &mut |row| {
+            let oid = row.first().and_then(as_oid).ok_or_else(|| damaged(0, "no oid"))?;
+            let Some(Datum::Int4(part)) = row.get(PART) else {
+                return Err(damaged(oid, "no part number"));
+            };
+            parts.push((oid, *part, row.to_vec()));
+            Ok(())
+        })?;
         parts.sort_by_key(|(oid, part, _)| (*oid, *part));
         let mut objects: Vec<Object> = Vec::new();
         let mut next_part = 0;

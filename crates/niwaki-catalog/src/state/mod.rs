@@ -5,7 +5,7 @@
 //! - `partitions`: the partitions of a table, ready for routing rows.
 //! - `relation`: a definition with the open table, as statements use it.
 //! - `catalog_state`: all objects of one moment.
-//! - `types`, `functions`: finds types, collations, functions and triggers in a state.
+//! - `types`, `functions`: find types, collations, functions and triggers in a state.
 //! - `numbering`: numbers of objects without a number in the catalog.
 
 pub(crate) mod catalog_state;
