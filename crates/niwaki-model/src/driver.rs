@@ -4,26 +4,26 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::build::build;
-use crate::deleter::deleter;
-use crate::durable::writer;
-use crate::gardener::gardener;
-use crate::heap::{LinePointer, Mixed, State, Tid, Values, Version};
-use crate::index::{Index, Phase};
-use crate::invariants::Violation;
-use crate::oracle::{Write, Writes};
+use crate::access::durable::writer;
+use crate::checking::invariants::Violation;
+use crate::cleaning::deleter::deleter;
+use crate::cleaning::gardener::gardener;
+use crate::cleaning::prune::pruner;
+use crate::cleaning::settle::{dropper, tender};
+use crate::cleaning::vacuum::vacuum;
 use crate::plan::{ActorPlan, Plan};
-use crate::prune::pruner;
 use crate::random::Random;
-use crate::reader::{old_reader, worker};
 use crate::rules::Rules;
 use crate::scenarios::Scenario;
 use crate::scheduler::{self, Actor, End, Task};
-use crate::session::{entry, session};
-use crate::settle::{dropper, tender};
-use crate::transactions::Slot;
-use crate::vacuum::vacuum;
-use crate::world::{Events, World};
+use crate::state::heap::{LinePointer, Mixed, State, Tid, Values, Version};
+use crate::state::index::{Index, Phase};
+use crate::state::oracle::{Write, Writes};
+use crate::state::transactions::Slot;
+use crate::state::world::{Events, World};
+use crate::statement::build::build;
+use crate::statement::reader::{old_reader, worker};
+use crate::statement::session::{entry, session};
 
 /// The result of a number of schedules.
 #[derive(Debug, Default)]

@@ -1,33 +1,32 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod build;
-mod deleter;
-mod driver;
-mod durable;
-mod gardener;
-mod heap;
-mod index;
-mod invariants;
-mod locks;
-mod oracle;
-mod plan;
-mod prune;
+// The wings, lowest first. A wing names only itself and the wings before it.
+//
+// Random numbers from a seed.
 mod random;
-mod reader;
+// The rules of the protocol, each a switch.
 mod rules;
-mod scan;
-pub mod scenarios;
+// The state that actors share.
+mod state;
+// Actors, and the order of their steps.
 mod scheduler;
-mod session;
-mod settle;
-mod transactions;
-mod unique;
-mod update;
-mod vacuum;
-mod world;
+// Plans of actors: transactions and their statements.
+mod plan;
+// Access to the shared state, under latches.
+mod access;
+// Checks of the invariants, and of the rows that scans return.
+mod checking;
+// Removal of versions and entries.
+mod cleaning;
+// Statements of sessions, long readers and index builds.
+mod statement;
+// Scenarios: the mixture, and a story for each rule.
+pub mod scenarios;
+// Runs of scenarios.
+mod driver;
 
+pub use checking::invariants::{Invariant, Violation};
 pub use driver::{Failure, Report, explore, replay};
-pub use invariants::{Invariant, Violation};
 pub use rules::{Rule, Rules};
-pub use world::Events;
+pub use state::world::Events;

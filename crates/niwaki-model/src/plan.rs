@@ -2,10 +2,10 @@
 
 use std::fmt::{Display, Formatter};
 
-use crate::index::{Column, Definition, Unique};
-use crate::oracle::Wanted;
 use crate::random::Random;
-use crate::update::To;
+use crate::state::index::{Column, Definition, Unique};
+use crate::state::oracle::Wanted;
+use crate::statement::update::To;
 
 /// Isolation levels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,12 +1,12 @@
 //! The scenarios: a mixture of everything, and for each rule a short story that breaks without it.
 
-use crate::index::{Column, Definition, Unique};
 use crate::plan::{
     ActorPlan, Plan, Statement, TransactionPlan, a, aborted, all, away, b, delete, index_only,
     insert, lock, random_sessions, repeatable, scan, set_a, set_b, third_index, third_on_b, tx,
 };
 use crate::random::Random;
 use crate::rules::Rule;
+use crate::state::index::{Column, Definition, Unique};
 
 /// A family of runs: a seed picks one of its plans, and a schedule.
 #[derive(Clone, Copy)]

@@ -10,10 +10,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use crate::invariants::Invariant;
+use crate::checking::invariants::Invariant;
 use crate::random::Random;
 use crate::rules::Rules;
-use crate::world::World;
+use crate::state::world::World;
 
 /// Steps after which a run ends without a verdict. The longest runs take about 2,000.
 const STEPS_MAX: u64 = 20_000;

@@ -7,11 +7,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::heap::{Row, Tid, Version};
 use crate::rules::Rule;
-use crate::session::Transaction;
-use crate::transactions::{Status, Xid};
-use crate::world::World;
+use crate::state::heap::{Row, Tid, Version};
+use crate::state::transactions::{Status, Xid};
+use crate::state::world::World;
+use crate::statement::session::Transaction;
 
 /// A lock in memory.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,13 @@
 //! Insertion of index entries, after their unique checks (rule `unique-check`).
 
-use crate::heap::Tid;
-use crate::index::{Entry, Key, Unique, latch_place};
-use crate::invariants::Invariant;
+use crate::checking::invariants::Invariant;
 use crate::rules::Rule;
 use crate::scheduler::Actor;
-use crate::session::{Refused, Transaction};
-use crate::transactions::{Status, View, Xid, collect, wait_for};
-use crate::world::World;
+use crate::state::heap::Tid;
+use crate::state::index::{Entry, Key, Unique, latch_place};
+use crate::state::transactions::{Status, View, Xid, collect, wait_for};
+use crate::state::world::World;
+use crate::statement::session::{Refused, Transaction};
 
 /// The meaning of a chain for a transaction that wants its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

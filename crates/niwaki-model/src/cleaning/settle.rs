@@ -36,12 +36,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::heap::{Mixed, State, Tid, Values};
-use crate::index::{Phase, latch_place};
 use crate::rules::Rule;
 use crate::scheduler::Actor;
-use crate::transactions::collect;
-use crate::world::World;
+use crate::state::heap::{Mixed, State, Tid, Values};
+use crate::state::index::{Phase, latch_place};
+use crate::state::transactions::collect;
+use crate::state::world::World;
 
 /// Position of the index that is dropped.
 const DROPPED: usize = 2;

@@ -1,18 +1,18 @@
 //! Updates, deletions and row locks: from a snapshot's visible version to the row's newest version
 //! (docs/design.md, "The update rule").
 
-use crate::heap::{Mixed, State, Tid, Values, Version};
-use crate::index::Phase;
-use crate::invariants::Invariant;
-use crate::oracle::{Wanted, Write};
+use crate::checking::invariants::Invariant;
 use crate::plan::{Isolation, Place};
 use crate::rules::Rule;
-use crate::scan::Found;
 use crate::scheduler::Actor;
-use crate::session::{Refused, Transaction, entry};
-use crate::transactions::{Status, Xid, collect, wait_for};
-use crate::unique::insert_entry;
-use crate::world::World;
+use crate::state::heap::{Mixed, State, Tid, Values, Version};
+use crate::state::index::Phase;
+use crate::state::oracle::{Wanted, Write};
+use crate::state::transactions::{Status, Xid, collect, wait_for};
+use crate::state::world::World;
+use crate::statement::scan::Found;
+use crate::statement::session::{Refused, Transaction, entry};
+use crate::statement::unique::insert_entry;
 
 /// The change to make to the row.
 #[derive(Clone, Copy, Debug)]

@@ -2,10 +2,10 @@
 
 use std::fmt::{Display, Formatter};
 
-use crate::heap::{Mixed, PAGES, Reader, Row, State, Tid, Version};
-use crate::index::Phase;
-use crate::transactions::{Csn, Slot};
-use crate::world::World;
+use crate::state::heap::{Mixed, PAGES, Reader, Row, State, Tid, Version};
+use crate::state::index::Phase;
+use crate::state::transactions::{Csn, Slot};
+use crate::state::world::World;
 
 /// The name of a broken invariant. The first group has the names of `docs/invariants.md`; the
 /// second is about results that sessions see.

@@ -1,14 +1,14 @@
 //! Sessions, with transactions, statements, savepoints, and commit in several steps.
 
-use crate::heap::{Reader, Tid};
-use crate::index::{Entry, Key, Phase};
-use crate::oracle::{Wanted, Writes};
 use crate::plan::{End, Isolation, Statement, TransactionPlan};
-use crate::scan::{heap_scan, index_only_scan, index_scan};
 use crate::scheduler::Actor;
-use crate::transactions::{Csn, Deadlock, Status, Xid, collect, take_snapshot};
-use crate::unique::check_deferred;
-use crate::update::{How, change};
+use crate::state::heap::{Reader, Tid};
+use crate::state::index::{Entry, Key, Phase};
+use crate::state::oracle::{Wanted, Writes};
+use crate::state::transactions::{Csn, Deadlock, Status, Xid, collect, take_snapshot};
+use crate::statement::scan::{heap_scan, index_only_scan, index_scan};
+use crate::statement::unique::check_deferred;
+use crate::statement::update::{How, change};
 
 /// The reason why a statement failed; its transaction or its savepoint rolls back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,7 +176,7 @@ async fn execute(
         Statement::Lock { wanted, exclusive } => {
             write(actor, tx, wanted, How::Lock { exclusive }).await
         }
-        Statement::Insert { a, b } => crate::update::insert(actor, tx, a, b).await,
+        Statement::Insert { a, b } => crate::statement::update::insert(actor, tx, a, b).await,
         Statement::Scan { wanted } => {
             if is_valid(actor, wanted.index) {
                 index_scan(actor, tx, wanted).await;

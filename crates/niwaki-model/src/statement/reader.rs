@@ -1,13 +1,13 @@
 //! Long readers: an old snapshot, and a worker that shares another actor's snapshot.
 
-use crate::oracle::Wanted;
 use crate::plan::Isolation;
 use crate::rules::Rule;
-use crate::scan::{heap_scan, index_only_scan, index_scan};
 use crate::scheduler::Actor;
-use crate::session::Transaction;
-use crate::transactions::{Csn, Slot, Status, take_snapshot};
-use crate::world::World;
+use crate::state::oracle::Wanted;
+use crate::state::transactions::{Csn, Slot, Status, take_snapshot};
+use crate::state::world::World;
+use crate::statement::scan::{heap_scan, index_only_scan, index_scan};
+use crate::statement::session::Transaction;
 
 /// Takes a snapshot early and reads with it again and again. With `held`, keeps the snapshot to the
 /// end.

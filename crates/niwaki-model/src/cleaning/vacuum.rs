@@ -1,12 +1,12 @@
 //! Vacuum: the cleaner that needs no clean-up ledger, because it visits every entry.
 
-use crate::gardener::{become_cleaner, cease_cleaning};
-use crate::heap::{Mixed, PAGES, State, Tid};
-use crate::index::{Phase, latch};
+use crate::cleaning::gardener::{become_cleaner, cease_cleaning};
 use crate::rules::Rule;
 use crate::scheduler::Actor;
-use crate::transactions::{View, collect};
-use crate::world::World;
+use crate::state::heap::{Mixed, PAGES, State, Tid};
+use crate::state::index::{Phase, latch};
+use crate::state::transactions::{View, collect};
+use crate::state::world::World;
 
 /// A root that an index pass looks for.
 struct Target {

@@ -1,9 +1,9 @@
 //! Indexes, with their definitions, leaves, entries and latches.
 
-use crate::heap::{Tid, Values};
 use crate::rules::Rule;
 use crate::scheduler::Actor;
-use crate::world::World;
+use crate::state::heap::{Tid, Values};
+use crate::state::world::World;
 
 /// A key value.
 pub(crate) type Key = u8;

@@ -10,11 +10,11 @@
 //! root v1 (─ v2 aborted)          v2             v1, its end forgotten
 //! ```
 
-use crate::heap::{Mixed, PAGES, State, Tid, Values};
 use crate::rules::Rule;
 use crate::scheduler::Actor;
-use crate::transactions::{Status, View, collect};
-use crate::world::World;
+use crate::state::heap::{Mixed, PAGES, State, Tid, Values};
+use crate::state::transactions::{Status, View, collect};
+use crate::state::world::World;
 
 /// Prunes one page after the other, as any reader or writer might on its way.
 pub(crate) async fn pruner(actor: Actor, rounds: u8) {
@@ -130,7 +130,8 @@ impl World {
             self.pointer_mut(tid).state = State::Unused;
             // The predecessor's end is cleared in the same operation (rule `hop-check`).
             for other in Tid::on_page(page) {
-                let refers = |v: &crate::heap::Version| v.link == Some(tid) && self.not_ended(v);
+                let refers =
+                    |v: &crate::state::heap::Version| v.link == Some(tid) && self.not_ended(v);
                 if self.version(other).is_some_and(refers) {
                     let predecessor = self.version_mut(other);
                     predecessor.link = None;

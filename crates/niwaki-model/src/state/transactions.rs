@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::heap::Version;
 use crate::rules::Rule;
 use crate::scheduler::Actor;
-use crate::world::World;
+use crate::state::heap::Version;
+use crate::state::world::World;
 
 /// A transaction or subtransaction.
 pub(crate) type Xid = usize;

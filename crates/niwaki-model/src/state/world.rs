@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::durable::Log;
-use crate::heap::{PAGES, Page, Tid};
-use crate::index::{Index, Key};
-use crate::invariants::{Invariant, Violation};
-use crate::locks::RowLocks;
-use crate::oracle::Oracle;
+use crate::access::durable::Log;
+use crate::access::locks::RowLocks;
+use crate::checking::invariants::{Invariant, Violation};
+use crate::cleaning::settle::Settling;
 use crate::random::Random;
-use crate::reader::Share;
 use crate::rules::Rules;
-use crate::settle::Settling;
-use crate::transactions::Transactions;
+use crate::state::heap::{PAGES, Page, Tid};
+use crate::state::index::{Index, Key};
+use crate::state::oracle::Oracle;
+use crate::state::transactions::Transactions;
+use crate::statement::reader::Share;
 
 /// Everything that actors share. One borrow of it by an actor is one hold of a latch: an actor's
 /// work between two steps is atomic, and nothing else is.

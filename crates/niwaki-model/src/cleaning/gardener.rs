@@ -7,12 +7,12 @@
 //! writes `cleaning`                                                         if it still says so
 //! ```
 
-use crate::heap::{Mixed, State, Tid, Version};
-use crate::index::{Key, Phase, latch_place};
 use crate::rules::Rule;
 use crate::scheduler::Actor;
-use crate::transactions::{View, collect};
-use crate::world::World;
+use crate::state::heap::{Mixed, State, Tid, Version};
+use crate::state::index::{Key, Phase, latch_place};
+use crate::state::transactions::{View, collect};
+use crate::state::world::World;
 
 /// Waits until no other cleaner is at work and no index is being built, and becomes the cleaner.
 pub(crate) async fn become_cleaner(actor: &Actor) {

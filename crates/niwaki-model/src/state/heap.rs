@@ -4,8 +4,8 @@ use std::fmt::{Display, Formatter};
 use std::ops::Deref;
 
 use crate::rules::Rule;
-use crate::transactions::{Csn, Xid};
-use crate::world::World;
+use crate::state::transactions::{Csn, Xid};
+use crate::state::world::World;
 
 /// Number of heap pages. Two are enough: a row is on this page or on the other one.
 pub(crate) const PAGES: u8 = 2;

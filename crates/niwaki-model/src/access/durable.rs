@@ -7,14 +7,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::heap::{Mixed, Page};
-use crate::index::{Leaf, Phase, Place};
-use crate::oracle::Writes;
 use crate::random::Random;
 use crate::rules::Rule;
 use crate::scheduler::Actor;
-use crate::transactions::{Csn, Slot, Status, Xid};
-use crate::world::{Record, World};
+use crate::state::heap::{Mixed, Page};
+use crate::state::index::{Leaf, Phase, Place};
+use crate::state::oracle::Writes;
+use crate::state::transactions::{Csn, Slot, Status, Xid};
+use crate::state::world::{Record, World};
 
 /// Number of a record, from 1; 0 is before all records.
 type Lsn = usize;
@@ -285,10 +285,10 @@ impl World {
     }
 
     fn forget_memory(&mut self) {
-        self.locks = crate::locks::RowLocks::default();
+        self.locks = crate::access::locks::RowLocks::default();
         self.cleaner = None;
         self.builds = 0;
-        self.shares.fill(crate::reader::Share::default());
+        self.shares.fill(crate::statement::reader::Share::default());
         for page in &mut self.pages {
             for pointer in &mut page.pointers {
                 // On disk, `cleaning` means yes (rule `mixed-flag`).
@@ -297,10 +297,12 @@ impl World {
                 }
             }
         }
-        self.settling = crate::settle::Settling::default();
+        self.settling = crate::cleaning::settle::Settling::default();
         // All records are incomplete now (rule `complete-record`).
         self.records.clear();
-        for tid in crate::heap::Tid::all().filter(|tid| self.is_root(*tid)).collect::<Vec<_>>() {
+        for tid in
+            crate::state::heap::Tid::all().filter(|tid| self.is_root(*tid)).collect::<Vec<_>>()
+        {
             self.records.insert(tid, Record { keys: Vec::new(), incomplete: true });
         }
     }

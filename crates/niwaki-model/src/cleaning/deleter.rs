@@ -1,11 +1,11 @@
 //! Bottom-up deletion: it finds and deletes the unneeded entries of a leaf.
 
-use crate::heap::{Tid, Values};
-use crate::index::{Entry, Phase, latch};
 use crate::rules::Rule;
 use crate::scheduler::Actor;
-use crate::transactions::{View, collect};
-use crate::world::World;
+use crate::state::heap::{Tid, Values};
+use crate::state::index::{Entry, Phase, latch};
+use crate::state::transactions::{View, collect};
+use crate::state::world::World;
 
 /// Visits leaves at random.
 pub(crate) async fn deleter(actor: Actor, rounds: usize) {

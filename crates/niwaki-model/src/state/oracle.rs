@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::heap::{Reader, Row, Values, Version};
-use crate::index::Definition;
-use crate::invariants::Invariant;
-use crate::transactions::{Csn, Xid};
-use crate::world::World;
+use crate::checking::invariants::Invariant;
+use crate::state::heap::{Reader, Row, Values, Version};
+use crate::state::index::Definition;
+use crate::state::transactions::{Csn, Xid};
+use crate::state::world::World;
 
 /// The effect of a transaction on a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,7 +121,7 @@ impl World {
         }
         for index in 0..self.indexes.len() {
             let definition = self.indexes[index].definition;
-            if definition.unique == crate::index::Unique::No {
+            if definition.unique == crate::state::index::Unique::No {
                 continue;
             }
             let newest = self.oracle.rows().filter_map(|row| self.oracle.newest(row));

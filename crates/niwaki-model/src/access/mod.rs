@@ -1,0 +1,4 @@
+//! Access to the shared state, under latches.
+
+pub(crate) mod durable;
+pub(crate) mod locks;
