@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use crate::access::durable::writer;
-use crate::checking::invariants::Violation;
 use crate::cleaning::deleter::deleter;
 use crate::cleaning::gardener::gardener;
 use crate::cleaning::prune::pruner;
@@ -15,15 +14,17 @@ use crate::plan::{ActorPlan, Plan};
 use crate::random::Random;
 use crate::rules::Rules;
 use crate::scenarios::Scenario;
-use crate::scheduler::{self, Actor, End, Task};
+use crate::scheduler;
+use crate::scheduler::{Actor, End, Task};
 use crate::state::heap::{LinePointer, Mixed, State, Tid, Values, Version};
-use crate::state::index::{Index, Phase};
+use crate::state::index::{Index, Phase, entry};
 use crate::state::oracle::{Write, Writes};
 use crate::state::transactions::Slot;
+use crate::state::violation::Violation;
 use crate::state::world::{Events, World};
 use crate::statement::build::build;
 use crate::statement::reader::{old_reader, worker};
-use crate::statement::session::{entry, session};
+use crate::statement::session::session;
 
 /// The result of a number of schedules.
 #[derive(Debug, Default)]

@@ -26,7 +26,7 @@ pub mod scenarios;
 // Runs of scenarios.
 mod driver;
 
-pub use checking::invariants::{Invariant, Violation};
 pub use driver::{Failure, Report, explore, replay};
 pub use rules::{Rule, Rules};
+pub use state::violation::{Invariant, Violation};
 pub use state::world::Events;

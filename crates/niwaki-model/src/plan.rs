@@ -5,7 +5,6 @@ use std::fmt::{Display, Formatter};
 use crate::random::Random;
 use crate::state::index::{Column, Definition, Unique};
 use crate::state::oracle::Wanted;
-use crate::statement::update::To;
 
 /// Isolation levels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +22,13 @@ pub(crate) enum Place {
     Away,
     /// On the same page, mostly.
     Any,
+}
+
+/// New values of columns; `None` keeps the old value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct To {
+    pub(crate) a: Option<u8>,
+    pub(crate) b: Option<u8>,
 }
 
 /// A statement.

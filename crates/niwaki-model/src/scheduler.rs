@@ -10,9 +10,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use crate::checking::invariants::Invariant;
 use crate::random::Random;
 use crate::rules::Rules;
+use crate::state::violation::Invariant;
 use crate::state::world::World;
 
 /// Steps after which a run ends without a verdict. The longest runs take about 2,000.

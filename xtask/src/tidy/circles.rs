@@ -9,7 +9,7 @@ use super::{Finding, Tree};
 
 /// The crates that have circles, and the files of the largest one. A change that makes it smaller
 /// lowers the number.
-const LARGEST: [(&str, usize); 8] = [
+const LARGEST: [(&str, usize); 7] = [
     ("niwaki-env", 2),
     ("niwaki-types", 4),
     ("niwaki-txn", 6),
@@ -17,7 +17,6 @@ const LARGEST: [(&str, usize); 8] = [
     ("niwaki-sql", 223),
     ("niwaki", 56),
     ("niwaki-cli", 4),
-    ("niwaki-model", 16),
 ];
 
 /// The file with the limits.

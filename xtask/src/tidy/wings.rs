@@ -9,9 +9,10 @@ use super::imports::{Modules, arrows, crates};
 use super::{Finding, Tree};
 
 /// The crates that have wings.
-const WINGED: [&str; 7] = [
+const WINGED: [&str; 8] = [
     "niwaki-catalog",
     "niwaki-heap",
+    "niwaki-model",
     "niwaki-nbtree",
     "niwaki-storage",
     "niwaki-table",

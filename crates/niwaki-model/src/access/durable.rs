@@ -5,105 +5,17 @@
 //! last, and every flushed record after that is applied to it. So a hint that was on disk stays,
 //! unless a record takes it back (rule `dead-marks`).
 
-use std::collections::BTreeMap;
-
 use crate::random::Random;
 use crate::rules::Rule;
 use crate::scheduler::Actor;
-use crate::state::heap::{Mixed, Page};
+use crate::state::heap::{Mixed, Tid};
 use crate::state::index::{Leaf, Phase, Place};
-use crate::state::oracle::Writes;
-use crate::state::transactions::{Csn, Slot, Status, Xid};
+use crate::state::log::{Commit, Image, Log, PageId};
+use crate::state::row_locks::RowLocks;
+use crate::state::settling::Settling;
+use crate::state::share::Share;
+use crate::state::transactions::{Slot, Status};
 use crate::state::world::{Record, World};
-
-/// Number of a record, from 1; 0 is before all records.
-type Lsn = usize;
-
-/// A page of either kind.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum PageId {
-    Heap(u8),
-    Leaf(usize, usize),
-}
-
-#[derive(Clone, Debug)]
-enum Image {
-    Heap(Page),
-    Leaf(Leaf),
-}
-
-#[derive(Clone, Debug, Default)]
-struct LogRecord {
-    images: Vec<(PageId, Image)>,
-    /// Entries whose LP_DEAD hint was taken back.
-    revived: Vec<(PageId, Place)>,
-    commit: Option<Commit>,
-}
-
-#[derive(Clone, Debug)]
-struct Commit {
-    csn: Csn,
-    xids: Vec<Xid>,
-    writes: Writes,
-}
-
-/// The log, and the pages as they were written last. Kept only in runs that crash.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Log {
-    kept: bool,
-    records: Vec<LogRecord>,
-    flushed: Lsn,
-    /// Pages that the current step changes.
-    changed: Vec<PageId>,
-    next: LogRecord,
-    /// The last record of each page.
-    lsn: BTreeMap<PageId, Lsn>,
-    disk: BTreeMap<PageId, (Lsn, Image)>,
-    commits: BTreeMap<Csn, Lsn>,
-}
-
-impl Log {
-    pub(crate) fn page_changed(&mut self, page: u8) {
-        self.change(PageId::Heap(page));
-    }
-
-    pub(crate) fn leaf_changed(&mut self, index: usize, leaf: usize) {
-        self.change(PageId::Leaf(index, leaf));
-    }
-
-    fn change(&mut self, page: PageId) {
-        if self.kept && !self.changed.contains(&page) {
-            self.changed.push(page);
-        }
-    }
-
-    pub(crate) fn commit(&mut self, csn: Csn, xids: &[Xid], writes: &Writes) {
-        if self.kept {
-            let (xids, writes) = (xids.to_vec(), writes.clone());
-            self.next.commit = Some(Commit { csn, xids, writes });
-        }
-    }
-
-    pub(crate) fn flush_commit(&mut self, csn: Csn) {
-        if let Some(lsn) = self.commits.get(&csn) {
-            self.flushed = self.flushed.max(*lsn);
-        }
-    }
-
-    pub(crate) fn flush(&mut self) {
-        self.flushed = self.records.len();
-    }
-
-    /// Returns whether a commit would survive a crash now. Without a log there are no crashes.
-    pub(crate) fn has_commit(&self, csn: Csn) -> bool {
-        self.commits.get(&csn).is_none_or(|lsn| *lsn <= self.flushed)
-    }
-
-    /// Returns whether the last change of a heap page would survive a crash now.
-    pub(crate) fn has_page(&self, page: u8) -> bool {
-        self.lsn.get(&PageId::Heap(page)).is_none_or(|lsn| *lsn <= self.flushed)
-    }
-}
 
 /// Writes pages at random moments; a page is written after the log that describes it (W1). A leaf
 /// may also leave the pool and come back, with a version that no leaf had before
@@ -285,10 +197,10 @@ impl World {
     }
 
     fn forget_memory(&mut self) {
-        self.locks = crate::access::locks::RowLocks::default();
+        self.locks = RowLocks::default();
         self.cleaner = None;
         self.builds = 0;
-        self.shares.fill(crate::statement::reader::Share::default());
+        self.shares.fill(Share::default());
         for page in &mut self.pages {
             for pointer in &mut page.pointers {
                 // On disk, `cleaning` means yes (rule `mixed-flag`).
@@ -297,12 +209,10 @@ impl World {
                 }
             }
         }
-        self.settling = crate::cleaning::settle::Settling::default();
+        self.settling = Settling::default();
         // All records are incomplete now (rule `complete-record`).
         self.records.clear();
-        for tid in
-            crate::state::heap::Tid::all().filter(|tid| self.is_root(*tid)).collect::<Vec<_>>()
-        {
+        for tid in Tid::all().filter(|tid| self.is_root(*tid)).collect::<Vec<_>>() {
             self.records.insert(tid, Record { keys: Vec::new(), incomplete: true });
         }
     }

@@ -5,30 +5,12 @@
 //! (rule `root-identity`). An update that gives the row a new root carries the locks to it. A lock
 //! in the version moves to memory before a savepoint's level overwrites it.
 
-use std::collections::BTreeMap;
-
+use crate::access::transaction::Transaction;
 use crate::rules::Rule;
 use crate::state::heap::{Row, Tid, Version};
+use crate::state::row_locks::Held;
 use crate::state::transactions::{Status, Xid};
 use crate::state::world::World;
-use crate::statement::session::Transaction;
-
-/// A lock in memory.
-#[derive(Clone, Copy, Debug)]
-struct Held {
-    /// The (sub)transaction that holds it.
-    xid: Xid,
-    /// The row that was meant.
-    row: Row,
-    /// FOR UPDATE.
-    exclusive: bool,
-}
-
-/// Locks in memory, by root and incarnation.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RowLocks {
-    held: BTreeMap<(Tid, u32), Vec<Held>>,
-}
 
 impl World {
     fn lock_key(&self, root: Tid) -> (Tid, u32) {

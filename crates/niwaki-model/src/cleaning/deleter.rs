@@ -1,10 +1,12 @@
 //! Bottom-up deletion: it finds and deletes the unneeded entries of a leaf.
 
+use crate::access::leaves::latch;
+use crate::access::snapshots::collect;
 use crate::rules::Rule;
 use crate::scheduler::Actor;
 use crate::state::heap::{Tid, Values};
-use crate::state::index::{Entry, Phase, latch};
-use crate::state::transactions::{View, collect};
+use crate::state::index::{Entry, Phase};
+use crate::state::transactions::View;
 use crate::state::world::World;
 
 /// Visits leaves at random.

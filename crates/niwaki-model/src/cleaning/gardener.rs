@@ -7,11 +7,13 @@
 //! writes `cleaning`                                                         if it still says so
 //! ```
 
+use crate::access::leaves::latch_place;
+use crate::access::snapshots::collect;
 use crate::rules::Rule;
 use crate::scheduler::Actor;
 use crate::state::heap::{Mixed, State, Tid, Version};
-use crate::state::index::{Key, Phase, latch_place};
-use crate::state::transactions::{View, collect};
+use crate::state::index::{Key, Phase};
+use crate::state::transactions::View;
 use crate::state::world::World;
 
 /// Waits until no other cleaner is at work and no index is being built, and becomes the cleaner.

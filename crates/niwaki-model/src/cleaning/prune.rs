@@ -10,10 +10,11 @@
 //! root v1 (─ v2 aborted)          v2             v1, its end forgotten
 //! ```
 
+use crate::access::snapshots::collect;
 use crate::rules::Rule;
 use crate::scheduler::Actor;
-use crate::state::heap::{Mixed, PAGES, State, Tid, Values};
-use crate::state::transactions::{Status, View, collect};
+use crate::state::heap::{Mixed, PAGES, State, Tid, Values, Version};
+use crate::state::transactions::{Status, View};
 use crate::state::world::World;
 
 /// Prunes one page after the other, as any reader or writer might on its way.
@@ -130,8 +131,7 @@ impl World {
             self.pointer_mut(tid).state = State::Unused;
             // The predecessor's end is cleared in the same operation (rule `hop-check`).
             for other in Tid::on_page(page) {
-                let refers =
-                    |v: &crate::state::heap::Version| v.link == Some(tid) && self.not_ended(v);
+                let refers = |v: &Version| v.link == Some(tid) && self.not_ended(v);
                 if self.version(other).is_some_and(refers) {
                     let predecessor = self.version_mut(other);
                     predecessor.link = None;

@@ -34,95 +34,17 @@
 //! are counted (the root change counter, `arrivals`). While that count is unchanged, the note still
 //! holds, and the chain need not be read again.
 
-use std::collections::BTreeMap;
-
+use crate::access::leaves::latch_place;
+use crate::access::snapshots::collect;
 use crate::rules::Rule;
 use crate::scheduler::Actor;
 use crate::state::heap::{Mixed, State, Tid, Values};
-use crate::state::index::{Phase, latch_place};
-use crate::state::transactions::collect;
+use crate::state::index::Phase;
+use crate::state::settling::{Removed, Seen};
 use crate::state::world::World;
 
 /// Position of the index that is dropped.
 const DROPPED: usize = 2;
-
-/// The state of settling.
-#[derive(Default)]
-pub(crate) struct Settling {
-    /// Counts of roots that became mixed, or lost their last version, while they were watched.
-    counts: BTreeMap<Tid, Count>,
-    /// Versions removed from these roots.
-    queue: Vec<Removed>,
-    /// Number of counts begun so far.
-    begun: u64,
-    /// Number of versions that came to each root (root change counter).
-    arrivals: BTreeMap<Tid, u64>,
-    /// The last versions that the running pass removed from roots that are not mixed.
-    last: BTreeMap<Tid, Values>,
-}
-
-struct Count {
-    /// Number of the count, because line pointers are used again.
-    id: u64,
-    /// Removed versions whose entries are not cleaned up yet.
-    unseen: u32,
-}
-
-#[derive(Clone, Copy)]
-struct Removed {
-    root: Tid,
-    count: Option<u64>,
-    values: Values,
-    /// The finding of the pass that removed the version.
-    seen: Option<Seen>,
-}
-
-#[derive(Clone, Copy)]
-struct Seen {
-    /// A bit for each index in which no remaining version has the removed version's key.
-    left: u8,
-    /// Number of versions that had come to the root.
-    arrived: u64,
-}
-
-impl Settling {
-    /// Begins a count: the root becomes mixed, or has no version any more.
-    pub(crate) fn begin(&mut self, root: Tid) {
-        self.begun += 1;
-        self.counts.insert(root, Count { id: self.begun, unseen: 0 });
-    }
-
-    /// Ends a count: the root is no longer mixed, or no longer a root.
-    pub(crate) fn end(&mut self, root: Tid) {
-        self.counts.remove(&root);
-    }
-
-    /// Ends all counts: the set of indexes changed, or a crash lost the memory.
-    pub(crate) fn end_all(&mut self) {
-        self.counts.clear();
-    }
-
-    fn remove(&mut self, root: Tid, values: Values, lost: bool) {
-        let count = self.counts.get_mut(&root).map(|count| {
-            count.unseen += 1;
-            count.id
-        });
-        if !lost {
-            self.queue.push(Removed { root, count, values, seen: None });
-        }
-    }
-
-    /// Counts a removed version as cleaned up. With `own`, only if it was counted under the same
-    /// count.
-    fn see(&mut self, removed: &Removed, own: bool) {
-        if let Some(count) = self.counts.get_mut(&removed.root)
-            && (Some(count.id) == removed.count || !own)
-        {
-            assert!(count.unseen > 0 || !own, "seen to more often than removed");
-            count.unseen = count.unseen.saturating_sub(1);
-        }
-    }
-}
 
 /// Cleans up the entries of removed versions, in rounds.
 pub(crate) async fn tender(actor: Actor, rounds: usize) {

@@ -1,11 +1,13 @@
 //! Vacuum: the cleaner that needs no clean-up ledger, because it visits every entry.
 
+use crate::access::leaves::latch;
+use crate::access::snapshots::collect;
 use crate::cleaning::gardener::{become_cleaner, cease_cleaning};
 use crate::rules::Rule;
 use crate::scheduler::Actor;
 use crate::state::heap::{Mixed, PAGES, State, Tid};
-use crate::state::index::{Phase, latch};
-use crate::state::transactions::{View, collect};
+use crate::state::index::Phase;
+use crate::state::transactions::View;
 use crate::state::world::World;
 
 /// A root that an index pass looks for.

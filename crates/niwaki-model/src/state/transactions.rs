@@ -2,11 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::rules::Rule;
-use crate::scheduler::Actor;
-use crate::state::heap::Version;
-use crate::state::world::World;
-
 /// A transaction or subtransaction.
 pub(crate) type Xid = usize;
 
@@ -52,7 +47,7 @@ pub(crate) struct Transactions {
     /// Top transactions that write.
     writers: Vec<Xid>,
     /// Waits between top transactions: from the waiter to the transaction it waits for.
-    waits: BTreeMap<Xid, Xid>,
+    pub(crate) waits: BTreeMap<Xid, Xid>,
 }
 
 impl Transactions {
@@ -129,7 +124,7 @@ impl Transactions {
 
     /// Notes that the first top transaction waits for the top transaction of the second one.
     /// Refused when that closes a circle.
-    fn waits_for(&mut self, who: Xid, whom: Xid) -> Result<(), Deadlock> {
+    pub(crate) fn waits_for(&mut self, who: Xid, whom: Xid) -> Result<(), Deadlock> {
         let mut at = self.top[whom];
         while let Some(next) = self.waits.get(&at) {
             at = *next;
@@ -145,36 +140,6 @@ impl Transactions {
 /// The error of a wait that would close a circle of waiters.
 #[derive(Debug)]
 pub(crate) struct Deadlock;
-
-impl World {
-    /// Returns the state that others may act on: a commit counts once it is published
-    /// (rule `published`).
-    pub(crate) fn settled(&self, xid: Xid) -> Status {
-        match self.transactions.marked(xid) {
-            Status::Committed(csn)
-                if csn > self.transactions.published && self.rules.has(Rule::Published) =>
-            {
-                Status::Running
-            }
-            status => status,
-        }
-    }
-
-    /// Returns whether no snapshot sees the version, now or later (rule `removable`).
-    pub(crate) fn removable(&self, version: &Version, view: &View) -> bool {
-        match self.transactions.marked(version.xmin) {
-            Status::Aborted => true,
-            Status::Running => false,
-            Status::Committed(begin) => {
-                let end = version.xmax.and_then(|xmax| self.transactions.csn(xmax));
-                end.is_some_and(|end| {
-                    (end <= view.published || !self.rules.has(Rule::EndPublished))
-                        && !view.snapshots.iter().any(|(csn, _)| begin <= *csn && *csn < end)
-                })
-            }
-        }
-    }
-}
 
 /// A collector's view of snapshots: the published CSN, read first, then each slot.
 #[derive(Clone, Debug)]
@@ -199,74 +164,5 @@ impl View {
     fn oldest(&self, counts: impl Fn(bool) -> bool) -> Csn {
         let counted = self.snapshots.iter().filter(|(_, follows)| counts(*follows));
         counted.map(|(csn, _)| *csn).fold(self.published, Csn::min)
-    }
-}
-
-/// Reads the published CSN and the slots, one after the other.
-pub(crate) async fn collect(actor: &Actor) -> View {
-    let first = actor.rules().has(Rule::PublishedFirst);
-    let mut published = 0;
-    if first {
-        published = actor.world().transactions.published;
-        actor.step().await;
-    }
-    let mut snapshots = Vec::new();
-    let slots = actor.world().transactions.slots.len();
-    for slot in 0..slots {
-        loop {
-            let value = actor.world().transactions.slots[slot];
-            match value {
-                Slot::Pending => actor.wait().await,
-                Slot::Empty => break,
-                Slot::Snapshot { csn, follows } => {
-                    snapshots.push((csn, follows));
-                    break;
-                }
-            }
-        }
-        // Not after each slot, which would only make schedules longer.
-        if actor.world().random.one_in(2) {
-            actor.step().await;
-        }
-    }
-    if !first {
-        actor.step().await;
-        published = actor.world().transactions.published;
-    }
-    View { published, snapshots }
-}
-
-/// Takes a snapshot into the actor's slot. `follows`: its statement may follow chains
-/// (rule `stub`).
-pub(crate) async fn take_snapshot(actor: &Actor, follows: bool) -> Csn {
-    let slot = actor.id;
-    let held = actor.world().transactions.slots[slot] != Slot::Empty;
-    if !held || actor.rules().has(Rule::Pending) {
-        actor.world().transactions.slots[slot] = Slot::Pending;
-        actor.step().await;
-    }
-    let csn = actor.world().transactions.published;
-    actor.step().await;
-    let mut world = actor.world();
-    world.transactions.slots[slot] = Slot::Snapshot { csn, follows };
-    world.touch();
-    csn
-}
-
-/// Waits until the transaction has ended, and its commit is published. No latch may be held.
-pub(crate) async fn wait_for(actor: &Actor, own: Xid, xid: Xid) -> Result<(), Deadlock> {
-    {
-        let mut world = actor.world();
-        world.transactions.waits_for(own, xid)?;
-        world.events.waits += 1;
-        world.say(|| format!("waits for x{xid}"));
-    }
-    loop {
-        actor.wait().await;
-        let mut world = actor.world();
-        if world.settled(xid) != Status::Running {
-            world.transactions.waits.remove(&own);
-            return Ok(());
-        }
     }
 }

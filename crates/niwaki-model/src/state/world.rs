@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::access::durable::Log;
-use crate::access::locks::RowLocks;
-use crate::checking::invariants::{Invariant, Violation};
-use crate::cleaning::settle::Settling;
 use crate::random::Random;
 use crate::rules::Rules;
 use crate::state::heap::{PAGES, Page, Tid};
 use crate::state::index::{Index, Key};
+use crate::state::log::Log;
 use crate::state::oracle::Oracle;
+use crate::state::row_locks::RowLocks;
+use crate::state::settling::Settling;
+use crate::state::share::Share;
 use crate::state::transactions::Transactions;
-use crate::statement::reader::Share;
+use crate::state::violation::{Invariant, Violation};
 
 /// Everything that actors share. One borrow of it by an actor is one hold of a latch: an actor's
 /// work between two steps is atomic, and nothing else is.

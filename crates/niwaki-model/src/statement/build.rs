@@ -7,13 +7,14 @@
 //! ```
 //! Each wait is for the transactions that write and know only the phase before.
 
+use crate::access::leaves::latch_place;
+use crate::access::snapshots::collect;
 use crate::rules::Rule;
 use crate::scheduler::Actor;
 use crate::state::heap::{Mixed, PAGES, Reader, Tid};
-use crate::state::index::{Entry, Phase, latch_place};
-use crate::state::transactions::{Status, View, collect};
+use crate::state::index::{Entry, Phase, entry};
+use crate::state::transactions::{Status, View};
 use crate::state::world::World;
-use crate::statement::session::entry;
 
 /// Builds the index, once.
 pub(crate) async fn build(actor: Actor, index: usize) {

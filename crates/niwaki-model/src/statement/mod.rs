@@ -1,4 +1,11 @@
-//! Statements of sessions, long readers and index builds.
+//! Statements: of sessions, of long readers, and CREATE INDEX CONCURRENTLY.
+//!
+//! - `scan`: scans through an index or along the heap.
+//! - `unique`: inserts entries after their unique checks.
+//! - `update`: changes and locks rows.
+//! - `session`: runs transactions.
+//! - `reader`: reads for long with one snapshot.
+//! - `build`: builds an index concurrently.
 
 pub(crate) mod build;
 pub(crate) mod reader;

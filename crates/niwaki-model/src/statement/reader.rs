@@ -1,13 +1,14 @@
 //! Long readers: an old snapshot, and a worker that shares another actor's snapshot.
 
+use crate::access::snapshots::take_snapshot;
+use crate::access::transaction::Transaction;
 use crate::plan::Isolation;
 use crate::rules::Rule;
 use crate::scheduler::Actor;
 use crate::state::oracle::Wanted;
-use crate::state::transactions::{Csn, Slot, Status, take_snapshot};
-use crate::state::world::World;
+use crate::state::share::Share;
+use crate::state::transactions::{Csn, Slot, Status};
 use crate::statement::scan::{heap_scan, index_only_scan, index_scan};
-use crate::statement::session::Transaction;
 
 /// Takes a snapshot early and reads with it again and again. With `held`, keeps the snapshot to the
 /// end.
@@ -31,15 +32,6 @@ pub(crate) async fn old_reader(actor: Actor, held: bool) {
     if !held {
         world.leave_slot(actor.id);
     }
-}
-
-/// A slot that several actors use.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Share {
-    /// Workers that read with the snapshot.
-    workers: usize,
-    /// The actor that took the snapshot no longer needs it.
-    left: bool,
 }
 
 /// Reads with the snapshot of the actor `leader`, whose slot keeps it (rule `snapshot-slot`).
@@ -89,15 +81,4 @@ async fn read(actor: &Actor, csn: Csn) {
     }
     heap_scan(actor, &tx).await;
     actor.world().transactions.mark(tx.top, Status::Aborted);
-}
-
-impl World {
-    /// Releases the snapshot in the slot for the actor that took it.
-    pub(crate) fn leave_slot(&mut self, slot: usize) {
-        self.shares[slot].left = true;
-        if self.shares[slot].workers == 0 {
-            self.transactions.slots[slot] = Slot::Empty;
-        }
-        self.touch();
-    }
 }

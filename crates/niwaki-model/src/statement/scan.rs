@@ -1,13 +1,14 @@
 //! Scans of a snapshot, through an index or along the heap.
 
+use crate::access::snapshots::collect;
+use crate::access::transaction::Transaction;
 use crate::rules::Rule;
 use crate::scheduler::Actor;
 use crate::state::heap::{Mixed, PAGES, Row, Tid, Values};
 use crate::state::index::{Entry, Place};
 use crate::state::oracle::Wanted;
-use crate::state::transactions::{View, collect};
+use crate::state::transactions::View;
 use crate::state::world::World;
-use crate::statement::session::Transaction;
 
 /// A visible version, with its address, its row and its values.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,15 @@
 //! Insertion of index entries, after their unique checks (rule `unique-check`).
 
-use crate::checking::invariants::Invariant;
+use crate::access::leaves::latch_place;
+use crate::access::snapshots::{collect, wait_for};
+use crate::access::transaction::{Refused, Transaction};
 use crate::rules::Rule;
 use crate::scheduler::Actor;
 use crate::state::heap::Tid;
-use crate::state::index::{Entry, Key, Unique, latch_place};
-use crate::state::transactions::{Status, View, Xid, collect, wait_for};
+use crate::state::index::{Entry, Key, Unique};
+use crate::state::transactions::{Status, View, Xid};
+use crate::state::violation::Invariant;
 use crate::state::world::World;
-use crate::statement::session::{Refused, Transaction};
 
 /// The meaning of a chain for a transaction that wants its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,17 +1,18 @@
 //! Updates, deletions and row locks: from a snapshot's visible version to the row's newest version
 //! (docs/design.md, "The update rule").
 
-use crate::checking::invariants::Invariant;
-use crate::plan::{Isolation, Place};
+use crate::access::snapshots::{collect, wait_for};
+use crate::access::transaction::{Refused, Transaction};
+use crate::plan::{Isolation, Place, To};
 use crate::rules::Rule;
 use crate::scheduler::Actor;
 use crate::state::heap::{Mixed, State, Tid, Values, Version};
-use crate::state::index::Phase;
+use crate::state::index::{Phase, entry};
 use crate::state::oracle::{Wanted, Write};
-use crate::state::transactions::{Status, Xid, collect, wait_for};
+use crate::state::transactions::{Status, Xid};
+use crate::state::violation::Invariant;
 use crate::state::world::World;
 use crate::statement::scan::Found;
-use crate::statement::session::{Refused, Transaction, entry};
 use crate::statement::unique::insert_entry;
 
 /// The change to make to the row.
@@ -20,13 +21,6 @@ pub(crate) enum How {
     Update { to: To, place: Place },
     Delete,
     Lock { exclusive: bool },
-}
-
-/// New values of columns; `None` keeps the old value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct To {
-    pub(crate) a: Option<u8>,
-    pub(crate) b: Option<u8>,
 }
 
 /// The result of one latch hold.
