@@ -16,9 +16,8 @@ use crate::error::Result;
 use crate::exec::measure::{Measure, Measures};
 use crate::exec::spill::SpaceUse;
 use crate::expr::{Expr, ExprKind, Nested, Quantifier, SubQueryKind};
-use crate::plan::{
-    BitmapPlan, JoinKey, JoinKind, PathPlan, PlanNode, ScanPlan, SetKind, SortKey, estimate,
-};
+use crate::plan::{BitmapPlan, JoinKey, JoinKind, PathPlan, PlanNode, ScanPlan, estimate};
+use crate::query::{SetKind, SortKey};
 use crate::settings::changed_settings;
 use crate::store::ScanEffort;
 

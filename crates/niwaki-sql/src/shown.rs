@@ -18,7 +18,7 @@ use crate::error::{Result, SqlError};
 use crate::explain::type_text;
 use crate::expr::{BoolTest, CastPurpose, Expr, ExprKind, UserFunction};
 use crate::functions::arguments_text;
-use crate::plan::SetFunction;
+use crate::query::SetFunction;
 use crate::sessionless;
 
 /// Values of the session with names of their own, which are shown instead of function calls.

@@ -11,8 +11,7 @@ use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 use crate::parse::ParsedStatement;
-use crate::plan::Windowing;
-use crate::query::{Body, Distinct, From, Query, Select, StatementBody, StatementQuery};
+use crate::query::{Body, Distinct, From, Query, Select, StatementBody, StatementQuery, Windowing};
 use crate::statement::Statement;
 use crate::types::CastContext;
 

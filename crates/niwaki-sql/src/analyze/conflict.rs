@@ -19,7 +19,8 @@ use crate::collation::collation_named;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::index_expression::compiled;
-use crate::plan::{ConflictPlan, ConflictUpdate, conjunction, implies, split_conjuncts};
+use crate::plan::implies;
+use crate::query::{ConflictPlan, ConflictUpdate, conjunction, split_conjuncts};
 use crate::store::RowLock;
 
 /// Name of the row proposed for insertion.

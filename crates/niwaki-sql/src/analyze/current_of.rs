@@ -11,8 +11,7 @@ use super::scope::{Item, SYSTEM_COLUMNS};
 use super::targets::Target;
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
-use crate::plan::LockTarget;
-use crate::query::ItemKind;
+use crate::query::{ItemKind, LockTarget};
 
 /// A table that supplies the rows of a cursor's query, alone or joined.
 ///

@@ -16,8 +16,9 @@ use super::{Analyzer, table_expression};
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::{ModifyKind, split_conjuncts};
-use crate::query::{From, ItemKind, JoinTree, ModifyQuery, ModifySource};
+use crate::query::{
+    From, ItemKind, JoinTree, ModifyKind, ModifyQuery, ModifySource, split_conjuncts,
+};
 
 /// Returns whether a new value is the old value with a part replaced.
 fn is_part(value: &Expr) -> bool {

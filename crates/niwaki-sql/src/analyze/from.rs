@@ -17,8 +17,7 @@ use super::{Analyzer, names_of};
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::{ModifyKind, split_conjuncts};
-use crate::query::{ItemKind, JoinForm, JoinNode, JoinTree, JoinType};
+use crate::query::{ItemKind, JoinForm, JoinNode, JoinTree, JoinType, ModifyKind, split_conjuncts};
 use crate::store::TableLock;
 
 /// The sides of a join whose unmatched rows are kept.

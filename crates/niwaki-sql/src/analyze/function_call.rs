@@ -13,7 +13,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::collation::STRING_COMPARISON;
 use crate::expr::{Collation, Expr, ExprKind};
 use crate::functions::{Eval, Function, functions_named, of_json_objects, variadic_forms};
-use crate::plan::{AggregateCall, SetCall, SetFunction, is_volatile};
+use crate::query::{AggregateCall, SetCall, SetFunction, is_volatile};
 use crate::types::{
     ANY, ANY_ELEMENT, ANY_NONARRAY, CastContext, CastPath, cast_path, category, element_of,
     type_by_name,

@@ -4,8 +4,7 @@ use super::Analyzer;
 use super::group_by::{GroupBy, level_of};
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind, Nested};
-use crate::plan::AggregateCall;
-use crate::query::{Query, shift_depth};
+use crate::query::{AggregateCall, Query, shift_depth};
 
 /// The output row of a grouping: group expressions, then aggregate results, then GROUPING results.
 pub(super) struct GroupedRow<'g> {

@@ -16,8 +16,7 @@ use super::write_view::WriteTarget;
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
-use crate::plan::{ConflictPlan, ModifyKind};
-use crate::query::{ModifyQuery, ModifySource};
+use crate::query::{ConflictPlan, ModifyKind, ModifyQuery, ModifySource};
 use crate::types::element_of;
 
 /// The target columns of an INSERT, as in [`InsertTarget`], and the subscripts after each.

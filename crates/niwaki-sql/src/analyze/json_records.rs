@@ -15,8 +15,7 @@ use crate::context::{ColumnInfo, RecordFields};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::functions::{Function, functions_named, of_json_objects, takes_json};
-use crate::plan::{JsonRecords, SetFunction};
-use crate::query::{ItemKind, JoinTree};
+use crate::query::{ItemKind, JoinTree, JsonRecords, SetFunction};
 use crate::types::CastContext;
 
 /// Returns the function that a call names, if it converts JSON objects to rows.

@@ -8,8 +8,7 @@ use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
 use crate::error::{Result, SqlError};
-use crate::plan::LockTarget;
-use crate::query::{Body, Distinct, FromItem, ItemKind, Query};
+use crate::query::{Body, Distinct, FromItem, ItemKind, LockTarget, Query};
 use crate::store::{LockWait, RowLock, TableLock};
 
 fn lock_of(clause: &LockingClause) -> RowLock {

@@ -15,10 +15,9 @@ use super::trigger::FiredBy;
 use super::write_view::WriteTarget;
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
-use crate::plan::{ModifyKind, conjunction, split_conjuncts};
 use crate::query::{
-    From, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, MergeAction, MergeQuery, ModifyQuery,
-    ModifySource,
+    From, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, MergeAction, MergeQuery, ModifyKind,
+    ModifyQuery, ModifySource, conjunction, split_conjuncts,
 };
 
 /// Slot of the table's first column.

@@ -8,7 +8,7 @@ use niwaki_types::Datum;
 use super::{Analyzer, table_expression};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::{ConflictPlan, LeafRules, ModifyKind, WithinBound};
+use crate::query::{ConflictPlan, LeafRules, ModifyKind, WithinBound};
 
 /// Expressions over a table's own row: generated columns by position, CHECK constraints by name.
 type RowRules = (Vec<(usize, Expr)>, Vec<(String, Expr)>);

@@ -10,8 +10,7 @@ use super::names_of;
 use super::window::NamedWindow;
 use crate::context::{ColumnInfo, RecordFields};
 use crate::expr::{Collation, Expr};
-use crate::plan::{AggregateCall, SetCall, SlotRange, Windowing};
-use crate::query::{FromItem, ItemKind, JoinTree};
+use crate::query::{AggregateCall, FromItem, ItemKind, JoinTree, SetCall, SlotRange, Windowing};
 
 /// Names and slots of one query level. The level's row has the columns of all FROM items side by
 /// side.

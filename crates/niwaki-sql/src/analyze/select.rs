@@ -14,8 +14,9 @@ use super::targets::column_info;
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::split_conjuncts;
-use crate::query::{Body, Distinct, From, Grouping, GroupingSets, ItemKind, Query, Select};
+use crate::query::{
+    Body, Distinct, From, Grouping, GroupingSets, ItemKind, Query, Select, split_conjuncts,
+};
 use crate::store::{RowLock, TableLock};
 
 impl Analyzer<'_> {

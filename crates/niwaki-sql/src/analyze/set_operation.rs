@@ -9,8 +9,7 @@ use super::targets::Target;
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::{Collation, Expr, ExprKind};
-use crate::plan::SetKind;
-use crate::query::{Body, OrderKey, Query, SetOperation as SetBody, SetSide};
+use crate::query::{Body, OrderKey, Query, SetKind, SetOperation as SetBody, SetSide};
 
 impl Analyzer<'_> {
     pub(super) fn set_operation(&mut self, select: &protobuf::SelectStmt) -> Result<Query> {

@@ -14,9 +14,11 @@ use super::{Analyzer, names_of};
 use crate::context::{AnalyzeContext, ColumnInfo};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::{RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall, TriggerStep};
 use crate::plpgsql::{BodyAction, RowName, read_body};
-use crate::query::{ModifyQuery, reads_slots};
+use crate::query::{
+    ModifyQuery, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall, TriggerStep,
+    reads_slots,
+};
 use crate::types::{CastContext, cast_path};
 use crate::walk::each_node;
 

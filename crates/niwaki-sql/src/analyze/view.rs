@@ -22,9 +22,9 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::numbered::{NUMBERS, Number};
 use crate::parse::ParsedStatement;
-use crate::plan::SlotRange;
 use crate::query::{
-    Body, ItemKind, Query, Select, SharedQuery, StatementBody, StatementQuery, reads_slots,
+    Body, ItemKind, Query, Select, SharedQuery, SlotRange, StatementBody, StatementQuery,
+    reads_slots,
 };
 use crate::statement::Statement;
 

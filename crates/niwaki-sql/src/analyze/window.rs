@@ -8,11 +8,10 @@ use super::{Analyzer, names_of};
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
 use crate::functions::WindowFunction;
-use crate::plan::{
+use crate::query::{
     AggregateCall, Bound, Exclusion, Frame, FrameMode, SortKey, Window, WindowBody, WindowCall,
-    is_volatile,
+    expr_outer_slots, is_volatile,
 };
-use crate::query::expr_outer_slots;
 use crate::types::{CastContext, cast_path};
 
 /// Bits of [`protobuf::WindowDef::frame_options`].

@@ -13,10 +13,9 @@ use super::{Analyzer, SYSTEM_COLUMNS};
 use crate::context::AnalyzeContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::{ModifyKind, conjunction};
 use crate::query::{
-    DEPTH_MAX, Query, depth, expr_outer_slots, expr_outer_slots_mut, nodes, reads_slots,
-    shift_depth,
+    DEPTH_MAX, ModifyKind, Query, conjunction, depth, expr_outer_slots, expr_outer_slots_mut,
+    nodes, reads_slots, shift_depth,
 };
 use crate::store::TableLock;
 

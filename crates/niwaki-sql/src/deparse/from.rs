@@ -11,8 +11,7 @@ use super::level::columns_of;
 use super::lines::{ITEM, JOIN, Lines};
 use super::query::{Style, conjunction, write_query};
 use crate::expr::{Expr, ExprKind, object_name};
-use crate::plan::SetFunction;
-use crate::query::{From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType};
+use crate::query::{From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, SetFunction};
 use crate::shown::Parent;
 
 /// Writes FROM with all of its items.

@@ -4,8 +4,9 @@ use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
 use crate::analyze::SYSTEM_COLUMNS;
 use crate::expr::{Expr, ExprKind};
-use crate::plan::{AggregateCall, SetCall, Windowing};
-use crate::query::{From, FromItem, Grouping, ItemKind, SharedQuery};
+use crate::query::{
+    AggregateCall, From, FromItem, Grouping, ItemKind, SetCall, SharedQuery, Windowing,
+};
 use crate::shown::{Parent, Writer};
 
 /// One query around an expression.

@@ -9,10 +9,9 @@ use super::level::{Row, direction, slot_names, sort_key};
 use super::lines::{ITEM, Lines, STEP};
 use crate::context::ExecContext;
 use crate::expr::{Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind};
-use crate::plan::SetKind;
 use crate::query::{
-    Body, Distinct, GroupingClause, GroupingItem, ItemKind, Query, Select, SetOperation, SetSide,
-    SharedQuery,
+    Body, Distinct, GroupingClause, GroupingItem, ItemKind, Query, Select, SetKind, SetOperation,
+    SetSide, SharedQuery,
 };
 use crate::shown::{Parent, Writer};
 use crate::store::{LockWait, RowLock};

@@ -6,7 +6,7 @@ use niwaki_types::Datum;
 
 use super::level::{Level, aggregate, direction, sort_key};
 use crate::expr::{CastPurpose, Expr, ExprKind};
-use crate::plan::{Bound, Exclusion, Frame, FrameMode, Window, WindowBody};
+use crate::query::{Bound, Exclusion, Frame, FrameMode, Window, WindowBody};
 use crate::shown::{Parent, Writer};
 
 impl Level<'_> {

@@ -11,7 +11,8 @@ use super::modify::{
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
-use crate::plan::{ConflictPlan, ConflictUpdate, ModifyPlan};
+use crate::plan::ModifyPlan;
+use crate::query::{ConflictPlan, ConflictUpdate};
 use crate::store::{InsertOutcome, JudgedRow, RowOutcome};
 
 /// Inserts the row in `new`, or does what ON CONFLICT says.

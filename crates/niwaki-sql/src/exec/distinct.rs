@@ -11,7 +11,8 @@ use super::unique_rows::UniqueRows;
 use super::{Running, Step, start};
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
-use crate::plan::{PlanNode, SetKind};
+use crate::plan::PlanNode;
+use crate::query::SetKind;
 
 fn other_plan() -> SqlError {
     SqlError::internal("a step of another plan")

@@ -11,7 +11,8 @@ use super::kept_rows::{KeptReader, RowKeeper};
 use super::start;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime, State, UserFunction};
-use crate::plan::{BodyStatement, FunctionBody, ResultShape};
+use crate::plan::{BodyStatement, FunctionBody};
+use crate::query::ResultShape;
 use crate::types::format_oid;
 
 /// The nesting depth of calls of users' functions.

@@ -27,8 +27,7 @@ use super::spill::{Partitions, SpaceUse};
 use super::states::{GroupOf, Growth, States};
 use crate::error::Result;
 use crate::expr::{Batch, Expr, Rows, Runtime, Values, is_true};
-use crate::plan::AggregateCall;
-use crate::query::GroupingSets;
+use crate::query::{AggregateCall, GroupingSets};
 
 /// Decides whether the aggregation may run in batches. The evaluation order of the expressions'
 /// parts must not matter, and bytes must distinguish the groups' keys.

@@ -23,7 +23,8 @@ use super::spill::{Partition, Partitions, SpaceUse, reader};
 use super::{Demand, start_for};
 use crate::error::Result;
 use crate::expr::{Expr, Runtime};
-use crate::plan::{JoinKind, JoinPlan, PlanNode, SlotRange};
+use crate::plan::{JoinKind, JoinPlan, PlanNode};
+use crate::query::SlotRange;
 
 /// Inner rows by key.
 #[derive(Default)]

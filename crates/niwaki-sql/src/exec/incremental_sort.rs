@@ -10,7 +10,8 @@ use super::spill::checked;
 use super::{Demand, Running, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
-use crate::plan::{PlanNode, SortKey};
+use crate::plan::PlanNode;
+use crate::query::SortKey;
 
 /// The least number of rows that are sorted together. A sort for each of many small groups would
 /// cost more than one sort for all of them.

@@ -9,7 +9,8 @@ use super::kept_rows::{KeptReader, RowKeeper};
 use super::{Demand, Running, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
-use crate::plan::{JoinKind, JoinPlan, PlanNode, SlotRange};
+use crate::plan::{JoinKind, JoinPlan, PlanNode};
+use crate::query::SlotRange;
 
 enum Inner {
     /// The inner side was not read yet.

@@ -8,7 +8,7 @@ use super::kept_rows::{KeptReader, RowKeeper};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::functions::fields_of_objects;
-use crate::plan::JsonRecords;
+use crate::query::JsonRecords;
 
 /// Returns the rows of a function in FROM.
 pub(super) fn rows(

@@ -7,7 +7,8 @@ use super::spill::SpaceUse;
 use super::{Running, Step};
 use crate::error::Result;
 use crate::expr::Runtime;
-use crate::plan::{ModifyKind, PlanNode};
+use crate::plan::PlanNode;
+use crate::query::ModifyKind;
 use crate::store::ScanEffort;
 
 /// Measurements of one step.

@@ -8,7 +8,8 @@ use super::modify::{Attempt, attempt, changed_inside, show_newest};
 use super::{Running, Step, start};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
-use crate::plan::{MergeAction, MergePlan, ModifyKind, PlanNode};
+use crate::plan::{MergeAction, MergePlan, PlanNode};
+use crate::query::ModifyKind;
 use crate::store::RowOutcome;
 
 /// The step that merges.

@@ -12,7 +12,8 @@ use super::{Demand, Running, Step, start, start_for};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime, value_text};
-use crate::plan::{ModifyKind, ModifyPlan, OuterCheck, PlanNode, RowTriggers};
+use crate::plan::{ModifyPlan, OuterCheck, PlanNode};
+use crate::query::{ModifyKind, RowTriggers};
 use crate::store::{JudgedRow, LockWait, RowLock, RowOutcome};
 
 /// The longest value that an error's detail shows, in bytes.

@@ -17,7 +17,7 @@ use super::spill::checked;
 use crate::aggregates::{Accumulator, AggregateKind};
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind, Runtime};
-use crate::plan::AggregateCall;
+use crate::query::AggregateCall;
 
 /// The rows of one call.
 pub(super) struct OrderedInput {

@@ -15,7 +15,8 @@ use super::modify::{
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
-use crate::plan::{LeafRules, ModifyKind, ModifyPlan, RowTriggers, TriggerCall};
+use crate::plan::ModifyPlan;
+use crate::query::{LeafRules, ModifyKind, RowTriggers, TriggerCall};
 use crate::store::{InsertOutcome, JudgedRow, RowOutcome};
 
 /// Returns the partition of a row by the row's `tableoid`. Returns `None` if the table is not

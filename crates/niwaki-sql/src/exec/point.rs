@@ -11,7 +11,8 @@ use super::scan::fill_system;
 use crate::context::{RowSink, Scratch};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
-use crate::plan::{KeyCondition, ModifyKind, ModifyPlan, PathPlan, PlanNode, ScanPlan};
+use crate::plan::{KeyCondition, ModifyPlan, PathPlan, PlanNode, ScanPlan};
+use crate::query::ModifyKind;
 
 /// A plan whose shape needs no steps.
 #[derive(Clone, Debug)]

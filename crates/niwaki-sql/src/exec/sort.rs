@@ -9,7 +9,8 @@ use super::spill::{SpaceUse, checked};
 use super::{Demand, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
-use crate::plan::{PlanNode, SortKey};
+use crate::plan::PlanNode;
+use crate::query::SortKey;
 
 /// The step that sorts all rows before it returns the first. Rows are compared by the bytes of
 /// their encoded index keys.

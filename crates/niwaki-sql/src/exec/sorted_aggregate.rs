@@ -8,7 +8,8 @@ use super::{Running, Step, start};
 use crate::aggregates::Accumulator;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime, is_true};
-use crate::plan::{AggregateCall, PlanNode};
+use crate::plan::PlanNode;
+use crate::query::AggregateCall;
 
 /// The step that returns the row of a group when the first row of the next group arrives.
 pub(super) struct SortedAggregate {

@@ -12,7 +12,8 @@ use super::{Running, Step, json_records};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::functions::{Eval, Function};
-use crate::plan::{PlanNode, SetFunction, fields_of_rows};
+use crate::plan::PlanNode;
+use crate::query::{SetFunction, fields_of_rows};
 
 /// The step that returns one row without values.
 pub(super) struct OneRow {

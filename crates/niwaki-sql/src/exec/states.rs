@@ -7,7 +7,7 @@ use crate::aggregates::{Accumulator, AggregateKind};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{Batch, Rows, Runtime, Values};
-use crate::plan::AggregateCall;
+use crate::query::AggregateCall;
 
 /// The group of each row of a batch.
 #[derive(Clone, Copy)]

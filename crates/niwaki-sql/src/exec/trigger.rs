@@ -13,8 +13,9 @@ use super::{fresh_state, row_bytes};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
-use crate::plan::{FunctionBodies, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall};
+use crate::plan::FunctionBodies;
 use crate::plpgsql::RowName;
+use crate::query::{RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall};
 
 /// An AFTER trigger that fires when the statement has ended.
 #[derive(Debug)]

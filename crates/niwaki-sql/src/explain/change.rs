@@ -2,7 +2,8 @@
 
 use super::deparse::{Names, expression};
 use super::{Describing, Shown, describe, named};
-use crate::plan::{ConflictPlan, MergePlan, ModifyKind, ModifyPlan};
+use crate::plan::{MergePlan, ModifyPlan};
+use crate::query::{ConflictPlan, ModifyKind};
 
 /// Describes INSERT, UPDATE and DELETE.
 pub(super) fn describe_modify(modify: &ModifyPlan, with: &Describing<'_, '_>) -> Shown {

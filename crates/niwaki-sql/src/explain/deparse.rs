@@ -10,7 +10,8 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 use crate::context::ExecContext;
 use crate::expr::{BoolTest, CastPurpose, Expr, ExprKind, Nested, is_hashed, value_text};
 use crate::functions::{arguments_text, string_constant};
-use crate::plan::{ConflictUpdate, ModifyPlan, PlanNode, WindowBody};
+use crate::plan::{ModifyPlan, PlanNode};
+use crate::query::{ConflictUpdate, WindowBody};
 use crate::types::format_type;
 
 /// The computation of a step.

@@ -17,8 +17,8 @@ use niwaki_catalog::{Oid, Relation};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::functions::Function;
-use crate::plan::{JsonRecords, SubPlan};
-use crate::query::Query;
+use crate::plan::SubPlan;
+use crate::query::{JsonRecords, Query};
 use crate::types::is_polymorphic;
 
 pub(crate) use batch::{Batch, Rows, Values};

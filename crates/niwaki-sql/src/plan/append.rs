@@ -5,16 +5,17 @@ use std::sync::Arc;
 use niwaki_catalog::{Bound, ColumnMap, PartitionStrategy, Partitions, Relation};
 use niwaki_types::Datum;
 
-use super::conditions::{conjunction, is_volatile, reads_only};
 use super::cost;
 use super::estimate::{Estimate, estimate};
 use super::index_path::UNKNOWN_GROUPS;
 use super::pruning::possible_leaves;
 use super::scan::{ScanContext, is_disabled, plan_scan};
-use super::{PlanNode, ScanPlan, SlotRange, SortKey};
+use super::{PlanNode, ScanPlan};
 use crate::context::CostSettings;
 use crate::expr::{Expr, ExprKind};
-use crate::query::{has_query, reads_slots};
+use crate::query::{
+    SlotRange, SortKey, conjunction, has_query, is_volatile, reads_only, reads_slots,
+};
 use crate::types::element_of;
 
 /// The rows of some partitions of a table: appended one partition after the other, or merged.

@@ -4,7 +4,8 @@
 
 use niwaki_env::stack;
 
-use super::{PathPlan, PlanNode, SetKind};
+use super::{PathPlan, PlanNode};
+use crate::query::SetKind;
 
 impl PlanNode {
     /// Returns whether PostgreSQL's step of this kind can return its rows in either direction. The

@@ -2,11 +2,11 @@
 
 use niwaki_types::TypeOid;
 
-use super::conditions::{conjunction, split_conjuncts};
 use super::cost;
 use super::index_path::{IndexMatch, index_matches};
 use super::scan::{BitmapPath, BitmapPlan, Candidate, DISABLED_COST, ScanPath, Table};
 use crate::expr::{Expr, ExprKind};
+use crate::query::{conjunction, split_conjuncts};
 
 /// A candidate bitmap.
 #[derive(Clone)]

@@ -2,9 +2,9 @@
 
 use niwaki_types::TypeOid;
 
-use super::conditions::{is_volatile, reads_only};
 use super::scan::Table;
 use crate::expr::{Expr, ExprKind};
+use crate::query::{is_volatile, reads_only};
 
 /// A comparison of an operand of the table with a value known before the scan.
 pub(super) struct Comparison<'c> {

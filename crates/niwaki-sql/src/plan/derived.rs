@@ -14,10 +14,10 @@
 
 use niwaki_types::{Datum, TypeOid};
 
-use super::conditions::{conjunction, split_conjuncts};
 use super::scan::{Candidate, ScanPath};
 use crate::expr::{BoolTest, Expr, ExprKind};
 use crate::functions::compare_function;
+use crate::query::{conjunction, split_conjuncts};
 
 /// A condition that follows from another one.
 pub(super) struct Derived {

@@ -3,8 +3,9 @@
 use niwaki_types::Datum;
 
 use super::group_count::group_count;
-use super::{PlanNode, SetKind, WindowCalls};
+use super::{PlanNode, WindowCalls};
 use crate::expr::{Expr, ExprKind};
+use crate::query::SetKind;
 
 /// The expected cost and result size of a step.
 #[derive(Clone, Copy, Debug, Default)]

@@ -11,14 +11,15 @@
 
 use niwaki_types::{Datum, TypeOid};
 
-use super::conditions::is_volatile;
 use super::scan::is_disabled;
-use super::window::Windowing;
-use super::{AggregateCall, PlanNode, estimate};
+use super::{PlanNode, estimate};
 use crate::aggregates::AggregateKind;
 use crate::context::{ColumnInfo, PlannerSettings};
 use crate::expr::{Expr, ExprKind};
-use crate::query::{Body, Distinct, From, Grouping, OrderKey, Query, Select, has_query};
+use crate::query::{
+    AggregateCall, Body, Distinct, From, Grouping, OrderKey, Query, Select, Windowing, has_query,
+    is_volatile,
+};
 
 /// The queries that compute `min` and `max` aggregates.
 pub(super) struct Extremes {

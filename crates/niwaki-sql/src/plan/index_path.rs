@@ -4,14 +4,13 @@ use niwaki_catalog::IndexColumn;
 
 use niwaki_table::KeySource;
 
-use super::SortKey;
 use super::comparison::{Comparison, comparison, key_compatible};
-use super::conditions::{reads_only, split_conjuncts};
 use super::cost::{self, IndexRead};
 use super::implication::implies;
 use super::scan::{Candidate, DISABLED_COST, IndexPath, KeyCondition, ScanPath, Table};
 use crate::expr::{Expr, ExprKind};
 use crate::index_expression::compiled;
+use crate::query::{SortKey, reads_only, split_conjuncts};
 
 /// Assumed number of distinct values of a column that was not analyzed: PostgreSQL's guess.
 pub(super) const UNKNOWN_GROUPS: f64 = 200.0;

@@ -6,7 +6,6 @@ mod append;
 mod backward;
 mod bitmap_path;
 mod comparison;
-mod conditions;
 mod cost;
 mod derived;
 mod estimate;
@@ -22,42 +21,32 @@ mod pruning;
 mod scan;
 mod selectivity;
 mod tid_path;
-mod trigger;
 mod virtual_key;
 mod window;
 mod window_order;
 
 use std::sync::Arc;
 
-use niwaki_catalog::{ColumnMap, Relation};
+use niwaki_catalog::Relation;
 use niwaki_env::stack::Deep;
-use niwaki_types::{ColumnType, TypeOid};
+use niwaki_types::ColumnType;
 
-use crate::aggregates::AggregateKind;
-use crate::context::{ColumnInfo, RecordFields};
+use crate::context::ColumnInfo;
 use crate::expr::Expr;
 use crate::functions::Function;
-use crate::query::{GroupingSets, has_query};
-use crate::store::{LockWait, RowLock};
-use crate::types::{ANY_ELEMENT, element_of};
+use crate::query::{
+    AggregateCall, ConflictPlan, GroupingSets, LeafRules, LockTarget, ModifyKind, RowTriggers,
+    SetCall, SetFunction, SetKind, SlotRange, SortKey, WithinBound, has_query, is_volatile,
+};
 
 pub(crate) use append::{AppendMember, AppendPlan, is_early};
-pub(crate) use conditions::{SlotRange, conjunction, is_volatile, split_conjuncts};
 pub(crate) use estimate::{Estimate, estimate};
-pub(crate) use function::{
-    BodyStatement, FunctionBodies, FunctionBody, JsonRecords, ResultShape, SetFunction,
-};
+pub(crate) use function::{BodyStatement, FunctionBodies, FunctionBody};
 pub(crate) use implication::implies;
 pub(crate) use planner::plan_statement;
 pub(crate) use pruning::possible_leaves;
 pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
-pub(crate) use trigger::{
-    RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall, TriggerStep,
-};
-pub(crate) use window::{
-    Bound, Exclusion, Frame, FrameMode, Window, WindowBody, WindowCall, WindowCalls, WindowPlan,
-    Windowing,
-};
+pub(crate) use window::{WindowCalls, WindowPlan};
 
 /// A nested query with its own rows.
 #[derive(Clone, Debug)]
@@ -137,69 +126,6 @@ impl PlanNode {
     }
 }
 
-/// One aggregate of a query.
-#[derive(Clone, Debug)]
-pub(crate) struct AggregateCall {
-    pub(crate) kind: AggregateKind,
-    pub(crate) name: String,
-    pub(crate) arguments: Vec<Expr>,
-    pub(crate) distinct: bool,
-    pub(crate) filter: Option<Expr>,
-    /// ORDER BY inside the call: expression, descending, NULLs first.
-    pub(crate) order: Vec<(Expr, bool, bool)>,
-    /// WITHIN GROUP: the number of direct arguments, which stand before it. `order` has the other
-    /// arguments.
-    pub(crate) direct: Option<usize>,
-}
-
-/// One set-returning function of a target list.
-#[derive(Clone, Debug)]
-pub(crate) struct SetCall {
-    pub(crate) function: SetFunction,
-    pub(crate) arguments: Vec<Expr>,
-}
-
-impl SetCall {
-    /// Returns names and types of the result columns if the function returns rows of several
-    /// columns.
-    pub(crate) fn fields(&self) -> Option<RecordFields> {
-        self.function.fields(&self.arguments)
-    }
-
-    /// Returns whether both call the same function with the same arguments.
-    pub(crate) fn same(&self, other: &Self) -> bool {
-        let same_function = match (&self.function, &other.function) {
-            (SetFunction::Builtin(a), SetFunction::Builtin(b)) => std::ptr::eq(*a, *b),
-            (SetFunction::User { function: a, .. }, SetFunction::User { function: b, .. }) => {
-                a.key == b.key
-            }
-            _ => false,
-        };
-        same_function
-            && self.arguments.len() == other.arguments.len()
-            && self.arguments.iter().zip(&other.arguments).all(|(a, b)| a.same(b))
-    }
-}
-
-/// Returns names and types of the result columns if the function returns rows of several columns.
-pub(crate) fn fields_of_rows(function: &Function, arguments: &[Expr]) -> Option<RecordFields> {
-    let element = arguments.first().and_then(|array| element_of(array.ty));
-    let field = |&(name, ty): &(&str, TypeOid)| {
-        // The type of the first argument's elements.
-        let ty = if ty == ANY_ELEMENT { element.unwrap_or(TypeOid::UNKNOWN) } else { ty };
-        (Arc::from(name), ColumnType::new(ty))
-    };
-    Some(function.columns()?.iter().map(field).collect())
-}
-
-/// One key of a sort, evaluated over the input rows.
-#[derive(Clone, Debug)]
-pub(crate) struct SortKey {
-    pub(crate) expr: Expr,
-    pub(crate) descending: bool,
-    pub(crate) nulls_first: bool,
-}
-
 /// The kinds of joins, by the rows that they keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JoinKind {
@@ -244,23 +170,6 @@ pub(crate) struct JoinPlan {
     /// All join conditions that no step below checks.
     pub(crate) condition: Option<Expr>,
     pub(crate) estimate: Estimate,
-}
-
-/// The kinds of set operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SetKind {
-    Union,
-    Intersect,
-    Except,
-}
-
-/// Rows that a query locks.
-#[derive(Clone, Debug)]
-pub(crate) struct LockTarget {
-    pub(crate) relation: Arc<Relation>,
-    pub(crate) start: usize,
-    pub(crate) lock: RowLock,
-    pub(crate) wait: LockWait,
 }
 
 /// The recheck of a left join for a newer version of one of its rows. Where ON does not hold, the
@@ -336,62 +245,6 @@ pub(crate) struct MergeAction {
     pub(crate) condition: Option<Expr>,
     /// The change of the row; `None` for DO NOTHING. The executor ignores the input of this plan.
     pub(crate) change: Option<ModifyPlan>,
-}
-
-/// A partition bound: new rows must belong to this partition, not to a sibling.
-#[derive(Clone, Debug)]
-pub(crate) struct WithinBound {
-    /// The partitioned table.
-    pub(crate) parent: Arc<Relation>,
-    /// The partition's number among the partitions of `parent`.
-    pub(crate) member: usize,
-    /// Maps the columns of `parent` to the columns of the partition.
-    pub(crate) columns: ColumnMap,
-}
-
-/// The rules for new rows of one leaf of a partitioned table, over the leaf's own columns.
-#[derive(Clone, Debug)]
-pub(crate) struct LeafRules {
-    /// Generated columns with their expressions.
-    pub(crate) generated: Vec<(usize, Expr)>,
-    /// CHECK constraints: name, condition.
-    pub(crate) checks: Vec<(String, Expr)>,
-    /// The leaf's row triggers.
-    pub(crate) triggers: Option<Arc<RowTriggers>>,
-    /// The unique indexes that arbitrate ON CONFLICT, by their positions in the leaf's list.
-    pub(crate) arbiters: Vec<usize>,
-}
-
-/// The ON CONFLICT clause of an INSERT: how a new row whose key exists is handled.
-#[derive(Clone, Debug)]
-pub(crate) struct ConflictPlan {
-    /// The unique indexes that arbitrate, by their positions in the relation's list.
-    pub(crate) arbiters: Vec<usize>,
-    /// True if the statement names the conflict target.
-    pub(crate) inferred: bool,
-    /// DO UPDATE, or `None` for DO NOTHING.
-    pub(crate) update: Option<ConflictUpdate>,
-}
-
-/// DO UPDATE. Its expressions read the input's row, whose target slots hold the existing row.
-#[derive(Clone, Debug)]
-pub(crate) struct ConflictUpdate {
-    /// First slot of the row that INSERT proposed (`EXCLUDED`).
-    pub(crate) excluded: usize,
-    /// One expression for each column; `None` keeps the old value.
-    pub(crate) values: Vec<Option<Expr>>,
-    /// WHERE.
-    pub(crate) condition: Option<Expr>,
-    /// The lock that the existing row gets.
-    pub(crate) lock: RowLock,
-}
-
-/// The kinds of data changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ModifyKind {
-    Insert,
-    Update,
-    Delete,
 }
 
 /// One step of a plan.

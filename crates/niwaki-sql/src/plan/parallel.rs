@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::scan::table_size;
-use super::{AggregateCall, JoinPlan, PathPlan, PlanNode};
+use super::{JoinPlan, PathPlan, PlanNode};
 use crate::aggregates::AggregateKind;
 use crate::context::PlannerSettings;
 use crate::expr::{Expr, ExprKind};
 use crate::functions::Volatility;
-use crate::query::Grouping;
+use crate::query::{AggregateCall, Grouping};
 
 /// Returns the number of blocks that the threads divide among them. They belong to the driving
 /// table, whose rows are joined with all other tables, if it is read in full.

@@ -7,7 +7,6 @@ use niwaki_env::hash::HashMap;
 use niwaki_env::stack::{self, Deep};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use super::conditions::mark;
 use super::cost;
 use super::estimate::estimate;
 use super::extremes::{Extremes, comes_in_order, cost_of_all, extremes};
@@ -17,17 +16,18 @@ use super::parallel::{gather_inner, workers};
 use super::scan::table_rows;
 use super::window_order::{first_order, window_order, windowed};
 use super::{
-    AggregateCall, LockTarget, MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode,
-    RecursivePlan, SortKey, SubPlan, WithPlan, WorkingPlan, conjunction, is_volatile,
+    MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SubPlan, WithPlan,
+    WorkingPlan,
 };
 use crate::context::{AnalyzeContext, ColumnInfo, PlannerSettings};
 use crate::error::{Result, SqlError};
 use crate::exec::value_lists;
 use crate::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::query::{
-    self, Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType, MergeQuery,
-    ModifyQuery, ModifySource, OrderKey, Query, Select, SetOperation, SetSide, SharedQuery,
-    StatementBody, StatementQuery, reads_slots,
+    self, AggregateCall, Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType,
+    LockTarget, MergeQuery, ModifyQuery, ModifySource, OrderKey, Query, Select, SetOperation,
+    SetSide, SharedQuery, SortKey, StatementBody, StatementQuery, conjunction, is_volatile, mark,
+    reads_slots,
 };
 use crate::rewrite::{AskedOnce, asked_once};
 

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_types::{ColumnMask, ColumnType, TypeOid};
 
+use super::PlanNode;
 use super::bitmap_path::bitmap_candidates;
-use super::conditions::{conjunction, mark};
 use super::cost::{self, TableSize};
 use super::derived::{derive, settle};
 use super::index_path::{index_candidates, index_matches};
 use super::selectivity::Estimator;
 use super::tid_path::tid_candidates;
-use super::{PlanNode, SortKey};
 use crate::context::PlannerSettings;
 use crate::expr::Expr;
+use crate::query::{SortKey, conjunction, mark};
 
 /// Least assumed number of pages of a table before its first ANALYZE.
 const UNCOUNTED_PAGES: f64 = 10.0;

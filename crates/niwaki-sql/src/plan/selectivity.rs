@@ -3,12 +3,12 @@
 use niwaki_catalog::{ColumnStats, Relation};
 use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
 
-use super::conditions::reads_only;
 use super::derived::{boolean, pattern};
 use crate::ahead;
 use crate::exec::{Fit, fit};
 use crate::expr::{Expr, ExprKind};
 use crate::functions::{Function, Volatility};
+use crate::query::reads_only;
 
 /// Default selectivity of an equality without statistics.
 pub(super) const EQUAL: f64 = 0.005;

@@ -5,8 +5,8 @@
 use niwaki_catalog::Relation;
 use niwaki_types::TypeOid;
 
-use super::conditions::{is_volatile, reads_only};
 use crate::expr::{Expr, ExprKind};
+use crate::query::{is_volatile, reads_only};
 
 /// Returns the column (by position) and its wanted value. Both come from the first condition
 /// `column = value` whose value is known before the scan starts. The condition must still be

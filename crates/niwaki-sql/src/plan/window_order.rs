@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use niwaki_types::{ColumnType, TypeOid};
 
-use super::window::is_constant;
-use super::{PlanNode, SortKey, WindowCalls, WindowPlan, Windowing};
+use super::{PlanNode, WindowCalls, WindowPlan};
 use crate::expr::{Expr, ExprKind};
+use crate::query::{SortKey, Windowing, is_constant};
 
 /// The window steps above a row source, with the properties of their output.
 pub(super) struct Windowed {

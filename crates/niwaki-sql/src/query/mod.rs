@@ -4,10 +4,16 @@
 //! Rows are laid out as in the crate's README: the FROM items of a query level share one row of
 //! slots. An expression reads `Slot { depth, slot }`.
 
+mod calls;
+mod change;
+mod conditions;
+mod function;
 mod grouping_sets;
 mod growth;
 mod same;
+mod trigger;
 mod walk;
+mod window;
 
 use std::sync::Arc;
 
@@ -16,15 +22,25 @@ use niwaki_types::ColumnType;
 
 use crate::context::ColumnInfo;
 use crate::expr::Expr;
-use crate::plan::{
-    AggregateCall, ConflictPlan, LeafRules, LockTarget, ModifyKind, RowTriggers, SetCall,
-    SetFunction, SetKind, SlotRange, Windowing, WithinBound,
-};
 
+pub(crate) use calls::{AggregateCall, SetCall, SortKey};
+pub(crate) use change::{
+    ConflictPlan, ConflictUpdate, LeafRules, LockTarget, ModifyKind, WithinBound,
+};
+pub(crate) use conditions::{
+    SlotRange, asked_of, conjunction, is_volatile, mark, reads_nothing, reads_only, split_conjuncts,
+};
+pub(crate) use function::{JsonRecords, ResultShape, SetFunction, fields_of_rows};
 pub(crate) use grouping_sets::{CUBE_MAX, GroupingClause, GroupingItem, GroupingSets, SETS_MAX};
 pub(crate) use growth::{DEPTH_MAX, Growth, count_named, depth, nodes};
+pub(crate) use trigger::{
+    RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall, TriggerStep,
+};
 pub(crate) use walk::{
     expr_outer_slots, expr_outer_slots_mut, has_query, reads_slots, shift_depth, volatile_inside,
+};
+pub(crate) use window::{
+    Bound, Exclusion, Frame, FrameMode, Window, WindowBody, WindowCall, Windowing, is_constant,
 };
 
 /// A statement that returns or changes rows.
@@ -435,4 +451,12 @@ impl JoinTree {
         let kind = JoinType::Inner;
         Self::Join(Box::new(JoinNode { kind, left, right, on: Vec::new(), form: JoinForm::Listed }))
     }
+}
+
+/// The kinds of set operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetKind {
+    Union,
+    Intersect,
+    Except,
 }

@@ -3,9 +3,11 @@
 //!
 //! Constructs that are rare there (set operations, windows, locks, data changes) are never equal.
 
-use super::{Body, From, FromItem, Grouping, ItemKind, JoinTree, OrderKey, Query, Select};
+use super::{
+    AggregateCall, Body, From, FromItem, Grouping, ItemKind, JoinTree, OrderKey, Query, Select,
+    SetCall,
+};
 use crate::expr::{Expr, Nested, SubQuery, SubQueryKind};
-use crate::plan::{AggregateCall, SetCall};
 
 impl SubQuery {
     /// Returns whether both are the same kind of test of the same query, not planned yet.

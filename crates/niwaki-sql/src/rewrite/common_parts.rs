@@ -6,8 +6,7 @@
 use niwaki_types::TypeOid;
 
 use crate::expr::{Expr, ExprKind};
-use crate::plan::{conjunction, split_conjuncts};
-use crate::query::{From, JoinTree, volatile_inside};
+use crate::query::{From, JoinTree, conjunction, split_conjuncts, volatile_inside};
 
 /// Moves common conjuncts out of the ORs among a level's conditions.
 pub(super) fn take_out(from: &mut From) {

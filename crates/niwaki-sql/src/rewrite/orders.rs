@@ -6,8 +6,7 @@ use niwaki_types::TypeOid;
 
 use crate::aggregates::AggregateKind;
 use crate::expr::{Expr, ExprKind};
-use crate::plan::AggregateCall;
-use crate::query::{Body, Distinct, ItemKind, Query, Select, volatile_inside};
+use crate::query::{AggregateCall, Body, Distinct, ItemKind, Query, Select, volatile_inside};
 
 /// Removes the order of FROM queries whose rows are only grouped. Groups and aggregates must not
 /// depend on the order.

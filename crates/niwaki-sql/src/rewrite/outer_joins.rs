@@ -2,8 +2,7 @@
 
 use super::nulls::refused;
 use crate::expr::{Expr, ExprKind};
-use crate::plan::SlotRange;
-use crate::query::{From, FromItem, JoinTree, JoinType};
+use crate::query::{From, FromItem, JoinTree, JoinType, SlotRange};
 
 /// Turns outer joins into inner ones, full joins into left ones, and left joins into anti joins. It
 /// does so if conditions above the join refuse the other rows.

@@ -7,10 +7,10 @@ use super::nulls::is_never_null;
 use super::{Level, hoist};
 use crate::context::ColumnInfo;
 use crate::expr::{ComparedRows, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind};
-use crate::plan::{SlotRange, is_volatile, split_conjuncts};
 use crate::query::{
     Body, Distinct, From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, Query,
-    Select, expr_outer_slots_mut, reads_slots, volatile_inside,
+    Select, SlotRange, expr_outer_slots_mut, is_volatile, reads_slots, split_conjuncts,
+    volatile_inside,
 };
 use niwaki_types::{Datum, TypeOid};
 

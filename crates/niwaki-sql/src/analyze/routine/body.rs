@@ -13,8 +13,8 @@ use crate::context::AnalyzeContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, FunctionKey, inline_call, keeps_promises};
 use crate::functions::Volatility;
-use crate::plan::{BodyStatement, FunctionBody, ResultShape, plan_statement};
-use crate::query::{Body, Distinct, Growth, Query, StatementBody, StatementQuery};
+use crate::plan::{BodyStatement, FunctionBody, plan_statement};
+use crate::query::{Body, Distinct, Growth, Query, ResultShape, StatementBody, StatementQuery};
 use crate::rewrite::{Values, rewrite};
 use crate::store::TableLock;
 

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::expr::{Collation, Expr, ExprKind};
 use crate::functions::{Eval, Function, functions_named};
 use crate::numbered::{InNumbers, Number, number_of};
-use crate::plan::{ResultShape, SetFunction};
+use crate::query::{ResultShape, SetFunction};
 use crate::types::{
     ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, CastContext, array_of, element_of, is_polymorphic,
     variadic_element,

@@ -24,7 +24,8 @@ use crate::context::{AnalyzeContext, RecordFields};
 use crate::error::Result;
 use crate::expr::{FunctionKey, UserFunction};
 use crate::functions::Volatility;
-use crate::plan::{FunctionBodies, ResultShape};
+use crate::plan::FunctionBodies;
+use crate::query::ResultShape;
 use crate::store::TableLock;
 
 pub use define::{analyze_function, check_function};

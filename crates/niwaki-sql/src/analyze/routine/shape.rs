@@ -10,8 +10,7 @@ use super::super::call::Concrete;
 use crate::context::{ColumnInfo, CommandTag};
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
-use crate::plan::ResultShape;
-use crate::query::{Body, Query};
+use crate::query::{Body, Query, ResultShape};
 use crate::types::{CastContext, is_polymorphic};
 
 /// The result of a body for each row of its last statement.

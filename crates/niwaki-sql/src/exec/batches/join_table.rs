@@ -7,7 +7,8 @@ use crate::error::Result;
 use crate::exec::key_chains::{END, KeyChains, NumberChains};
 use crate::exec::value_bytes;
 use crate::expr::{Batch, Expr, Rows, Runtime, Values};
-use crate::plan::{JoinKind, JoinPlan, SlotRange};
+use crate::plan::{JoinKind, JoinPlan};
+use crate::query::SlotRange;
 
 /// Chains of inner rows by their keys.
 pub(super) enum Chains {

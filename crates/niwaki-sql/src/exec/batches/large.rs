@@ -9,7 +9,7 @@ use super::BATCH_ROWS;
 use super::join_table::{column, slots};
 use crate::exec::value_bytes;
 use crate::expr::Batch;
-use crate::plan::SlotRange;
+use crate::query::SlotRange;
 use crate::store::BATCH_BYTES;
 
 /// The total bytes of a batch's texts below which no single text is examined.

@@ -6,7 +6,7 @@ use super::{BATCH_ROWS, BatchStep, Kept};
 use crate::error::Result;
 use crate::exec::{Running, value_bytes};
 use crate::expr::{Batch, Runtime};
-use crate::plan::SlotRange;
+use crate::query::SlotRange;
 use crate::store::BATCH_BYTES;
 
 /// The step that returns another step's rows in batches.

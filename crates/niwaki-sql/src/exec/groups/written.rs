@@ -7,7 +7,7 @@ use super::{Grouping, Groups, NO_GROUP};
 use crate::error::{Result, SqlError};
 use crate::exec::states::Growth;
 use crate::expr::{Batch, Rows, Runtime, Values, is_true};
-use crate::plan::AggregateCall;
+use crate::query::AggregateCall;
 
 /// The arguments of a row for one call.
 pub(super) struct Parts {

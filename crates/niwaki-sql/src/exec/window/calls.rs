@@ -9,7 +9,7 @@ use crate::aggregates::Accumulator;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Runtime};
 use crate::functions::WindowFunction as W;
-use crate::plan::{AggregateCall, Bound, Exclusion, Window, WindowBody, is_volatile};
+use crate::query::{AggregateCall, Bound, Exclusion, Window, WindowBody, is_volatile};
 
 /// The row for which a value is wanted, and the row's frame.
 pub(super) struct Place<'p> {

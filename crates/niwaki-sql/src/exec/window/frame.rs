@@ -11,7 +11,7 @@ use super::partition::Partition;
 use super::rows::Cursor;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
-use crate::plan::{Bound, Exclusion, FrameMode, Window};
+use crate::query::{Bound, Exclusion, FrameMode, Window};
 
 /// The rows of a frame: up to three runs of row numbers, in order and not empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -25,7 +25,8 @@ use self::rows::Cursor;
 use super::Step;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
-use crate::plan::{Bound, PlanNode, WindowCalls};
+use crate::plan::{PlanNode, WindowCalls};
+use crate::query::Bound;
 
 /// The number of rows between two removals of rows that no call needs.
 const ROWS_PER_TRIM: u64 = 64;

@@ -8,7 +8,8 @@ use super::rows::{Cursor, Rows};
 use crate::error::{Result, SqlError};
 use crate::exec::{Running, start};
 use crate::expr::{Expr, Runtime};
-use crate::plan::{PlanNode, Window};
+use crate::plan::PlanNode;
+use crate::query::Window;
 
 /// The partition at hand, with the kept values of its rows. Behind a row's values stands the number
 /// of its group, which has the rows with equal sort keys.

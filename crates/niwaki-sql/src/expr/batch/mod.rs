@@ -464,7 +464,7 @@ impl Expr {
 
     /// Decides whether many rows may be evaluated before the first of them is used.
     pub(crate) fn may_run_ahead(&self) -> bool {
-        !crate::plan::is_volatile(self)
+        !crate::query::is_volatile(self)
     }
 }
 

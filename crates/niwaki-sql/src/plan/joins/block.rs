@@ -6,8 +6,9 @@ use super::search::UNITS_MAX;
 use super::{Leaf, LeafKind};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::conditions::{SlotRange, is_volatile, reads_nothing, reads_only};
-use crate::query::{JoinTree, JoinType, reads_slots};
+use crate::query::{
+    JoinTree, JoinType, SlotRange, is_volatile, reads_nothing, reads_only, reads_slots,
+};
 
 /// A set of units, with the conditions on their combinations.
 #[derive(Clone, Default)]

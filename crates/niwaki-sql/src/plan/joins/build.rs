@@ -14,12 +14,11 @@ use super::{Finished, Joins, Leaf, LeafKind};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::plan::append::plan_append;
-use crate::plan::conditions::{conjunction, is_volatile, split_conjuncts};
 use crate::plan::estimate::{Estimate, estimate};
 use crate::plan::scan::{ScanContext, ScanPath, plan_scan};
 use crate::plan::virtual_key::virtual_key;
-use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode, SortKey, WorkingPlan};
-use crate::query::{JoinType, reads_slots};
+use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode, WorkingPlan};
+use crate::query::{JoinType, SortKey, conjunction, is_volatile, reads_slots, split_conjuncts};
 
 /// Most sets of other units for which probing paths of a table are planned.
 const PROBES_MAX: usize = 12;
@@ -434,7 +433,7 @@ impl Search<'_, '_> {
 
     fn join_node(&self, join: &JoinShape, path: &Path) -> PlanNode {
         let expr = |number: &usize| self.conditions[*number].expr.clone();
-        let set = |ranges: &[crate::plan::SlotRange]| {
+        let set = |ranges: &[crate::query::SlotRange]| {
             ranges.iter().fold(0, |set, range| {
                 (range.start..range.end).fold(set, |set, slot| set | self.units_of_slot(slot))
             })

@@ -9,8 +9,8 @@ use super::path::{
 };
 use super::search::{Search, Set, sides_of};
 use crate::expr::Expr;
-use crate::plan::conditions::SlotRange;
-use crate::plan::{JoinKind, SortKey, cost};
+use crate::plan::{JoinKind, cost};
+use crate::query::{SlotRange, SortKey};
 
 /// Two sets of units to join, with one of them as the outer side.
 pub(super) struct Pair<'p, 's, 'j> {

@@ -35,13 +35,12 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_types::Datum;
 
-use super::conditions::{SlotRange, conjunction, is_volatile};
+use super::PlanNode;
 use super::estimate::Estimate;
-use super::{PlanNode, SortKey};
 use crate::context::PlannerSettings;
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
-use crate::query::JoinTree;
+use crate::query::{JoinTree, SlotRange, SortKey, conjunction, is_volatile};
 
 use rows::Tables;
 
@@ -100,7 +99,7 @@ pub(super) fn plan_joins(
         if matches!(condition.kind, ExprKind::Const(Datum::Bool(true))) {
             continue;
         }
-        let gate = super::conditions::reads_nothing(&condition) && !is_volatile(&condition);
+        let gate = crate::query::reads_nothing(&condition) && !is_volatile(&condition);
         if gate { gates.push(condition) } else { rest.push(condition) }
     }
     block.conditions.extend(rest);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::search::Set;
 use crate::context::{CostSettings, PlannerSettings};
-use crate::plan::conditions::SlotRange;
 use crate::plan::scan::DISABLED_COST;
-use crate::plan::{JoinKind, PlanNode, SortKey, cost};
+use crate::plan::{JoinKind, PlanNode, cost};
+use crate::query::{SlotRange, SortKey};
 
 /// Cost factor below which two paths count as equally expensive, as in PostgreSQL's fuzzy
 /// comparison.

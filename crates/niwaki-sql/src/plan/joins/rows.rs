@@ -7,10 +7,9 @@ use niwaki_types::TypeOid;
 
 use super::{Leaf, LeafKind};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::conditions::asked_of;
 use crate::plan::scan::table_rows;
 use crate::plan::selectivity::{EQUAL, Estimator};
-use crate::query::{JoinType, reads_slots};
+use crate::query::{JoinType, asked_of, reads_slots};
 
 /// Assumed number of distinct values of an expression without statistics.
 const DISTINCT: f64 = 200.0;

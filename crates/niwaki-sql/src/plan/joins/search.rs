@@ -11,9 +11,8 @@ use super::path::{PAGE_BYTES, Path, Paths, Shape, common_order};
 use super::{Finished, Joins};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::conditions::{SlotRange, asked_of, is_volatile, reads_only};
-use crate::plan::{JoinKind, PlanNode, SortKey, cost};
-use crate::query::{JoinType, reads_slots};
+use crate::plan::{JoinKind, PlanNode, cost};
+use crate::query::{JoinType, SlotRange, SortKey, asked_of, is_volatile, reads_only, reads_slots};
 
 /// A set of units, one bit for each.
 pub(super) type Set = u128;

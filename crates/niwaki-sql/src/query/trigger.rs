@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{TriggerEvent, TriggerTime};
+
 use niwaki_types::Datum;
 
 use crate::error::SqlError;

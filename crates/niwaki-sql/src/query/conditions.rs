@@ -1,7 +1,7 @@
 //! Conditions as lists of conjuncts, with the slots that each conjunct reads.
 
+use super::{has_query, reads_slots, volatile_inside};
 use crate::expr::{Expr, ExprKind};
-use crate::query::{has_query, reads_slots, volatile_inside};
 
 /// Slots `start..end` of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(crate) fn reads_only(expr: &Expr, test: &mut dyn FnMut(usize) -> bool) -> bo
 }
 
 /// Marks in `used` the slots of the current row that an expression reads.
-pub(super) fn mark(expr: &Expr, used: &mut [bool]) {
+pub(crate) fn mark(expr: &Expr, used: &mut [bool]) {
     reads_slots(expr, &mut |slot| {
         if let Some(flag) = used.get_mut(slot) {
             *flag = true;
