@@ -13,8 +13,7 @@ use niwaki_types::Datum;
 
 use crate::context::ExecContext;
 use crate::error::Result;
-use crate::exec::measure::{Measure, Measures};
-use crate::exec::spill::SpaceUse;
+use crate::expr::measure::{Measure, Measures, SpaceUse};
 use crate::expr::{Expr, ExprKind, Nested, Quantifier, SubQueryKind};
 use crate::plan::{BitmapPlan, JoinKey, JoinKind, PathPlan, PlanNode, ScanPlan, estimate};
 use crate::query::{SetKind, SortKey};
@@ -22,9 +21,8 @@ use crate::settings::changed_settings;
 use crate::store::ScanEffort;
 
 use deparse::{Names, expression, sort_key};
-use json::json_string;
-
 pub(crate) use deparse::{table_expression, type_text};
+use json::json_string;
 pub use options::ExplainOptions;
 
 /// One step as EXPLAIN shows it.

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use niwaki_types::growing::{Charge, charge_elements, charge_more};
+use niwaki_types::growing::{Charge, charge_elements, charge_more, value_bytes};
 use niwaki_types::{Array, Datum, Interval, Numeric, Spread, TypeError, TypeOid, compare};
 
 use super::ordered_set::OrderedRows;
@@ -11,7 +11,6 @@ use super::regression::{Pairs, Squares};
 use super::{AggregateKind, Regression};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-use crate::exec::value_bytes;
 use crate::functions::JsonAggregate;
 use crate::types::{ANY_ARRAY, element_of};
 

@@ -12,11 +12,10 @@
 
 use std::sync::Arc;
 
-use niwaki_types::growing::{charge_parts, elements_bytes};
+use niwaki_types::growing::{charge_parts, elements_bytes, value_bytes};
 use niwaki_types::{Array, Datum, TypeOid, compare, write_float8};
 
 use crate::error::{Result, SqlError};
-use crate::exec::value_bytes;
 
 /// The computation of an ordered-set aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

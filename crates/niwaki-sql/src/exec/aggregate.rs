@@ -5,10 +5,11 @@ use std::sync::Arc;
 use niwaki_types::Datum;
 
 use super::groups::{self, Grouping, Groups};
-use super::spill::{Partition, SpaceUse, reader};
-use super::{Demand, Step, batches, parallel, start_for};
+use super::spill::{Partition, reader};
+use super::{Demand, batches, parallel, start_for};
 use crate::error::{Result, SqlError};
-use crate::expr::Runtime;
+use crate::expr::measure::SpaceUse;
+use crate::expr::{Runtime, Step};
 use crate::plan::PlanNode;
 
 /// The step that makes one row per group.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use niwaki_types::{Datum, work};
 
-use super::{Demand, Running, Step, start_for};
+use super::{Demand, start_for};
 use crate::error::{Result, SqlError};
-use crate::expr::Runtime;
+use crate::expr::{Running, Runtime, Step};
 use crate::plan::{AppendMember, AppendPlan, PlanNode, is_early, possible_leaves};
 
 /// The step that scans partitions one after the other.

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use niwaki_table::{KeyedRows, RunReader};
 use niwaki_types::{ColumnType, Datum, read_tagged_row, write_tagged_row};
 
-use super::key_table::KeyTable;
-use super::spill::{Partition, Partitions, SpaceUse, encode_columns, reader};
+use super::spill::{Partition, Partitions, encode_columns, reader};
+use super::start;
 use super::unique_rows::UniqueRows;
-use super::{Running, Step, start};
 use crate::error::{Result, SqlError};
-use crate::expr::{Runtime, State};
+use crate::expr::measure::SpaceUse;
+use crate::expr::{Running, Runtime, State, Step};
 use crate::plan::PlanNode;
 use crate::query::SetKind;
+use crate::spool::KeyTable;
 
 fn other_plan() -> SqlError {
     SqlError::internal("a step of another plan")

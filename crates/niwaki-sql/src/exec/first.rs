@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
-use super::{Running, Step, start};
+use super::start;
 use crate::error::{Result, SqlError};
-use crate::expr::Runtime;
+use crate::expr::{Running, Runtime, Step};
 use crate::plan::PlanNode;
 
 /// The step that returns the first row of each run of equal keys; NULLs count as equal.

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use niwaki_env::stack::{self, TooDeep};
 use niwaki_types::{Datum, Record, TypeOid, UserTypes};
 
-use super::kept_rows::{KeptReader, RowKeeper};
 use super::start;
 use crate::error::{Result, SqlError};
+use crate::expr::nested::{argument_values, call_outside};
 use crate::expr::{Expr, Runtime, State, UserFunction};
 use crate::plan::{BodyStatement, FunctionBody};
 use crate::query::ResultShape;
+use crate::spool::{KeptReader, RowKeeper};
 use crate::types::format_oid;
 
 /// The nesting depth of calls of users' functions.
@@ -52,38 +53,18 @@ impl Calls {
 }
 
 /// Returns the value of a call.
-pub(crate) fn call(
+pub(super) fn call(
     function: &UserFunction,
-    arguments: &[Expr],
-    row: &[Datum],
+    arguments: &[Datum],
     rt: &mut Runtime<'_, '_>,
 ) -> Result<Datum> {
-    let Some(values) = argument_values(function, arguments, row, rt)? else {
-        return Ok(Datum::Null);
-    };
     let body = body_of(function, rt)?;
     let mut value = Datum::Null;
-    run(&body, &values, rt, &mut |given| {
+    run(&body, arguments, rt, &mut |given| {
         value = value_of(&body, given);
         Ok(false)
     })?;
     Ok(value)
-}
-
-/// Evaluates the arguments of a call. Returns `None` if an argument is NULL and the function is
-/// strict.
-fn argument_values(
-    function: &UserFunction,
-    arguments: &[Expr],
-    row: &[Datum],
-    rt: &mut Runtime<'_, '_>,
-) -> Result<Option<Vec<Datum>>> {
-    let mut values = Vec::with_capacity(arguments.len());
-    for argument in arguments {
-        values.push(argument.eval(row, rt)?);
-    }
-    let skipped = function.strict && values.iter().any(Datum::is_null);
-    Ok((!skipped).then_some(values))
 }
 
 /// Converts the values of a row into the value of a call.
@@ -107,7 +88,7 @@ pub(crate) fn set_values(
     let (mut bytes, limit) = (rt.state.memory, rt.exec.memory_limit);
     run(&body, &values, rt, &mut |given| {
         let value = value_of(&body, given);
-        bytes += super::row_bytes(std::slice::from_ref(&value));
+        bytes += crate::spool::row_bytes(std::slice::from_ref(&value));
         found.push(value);
         if bytes > limit {
             let detail = "The rows that a function gives in a target list must stay in memory.";
@@ -196,11 +177,7 @@ fn record(shape: &ResultShape, values: &[Datum]) -> Datum {
 
 fn body_of(function: &UserFunction, rt: &Runtime<'_, '_>) -> Result<Arc<FunctionBody>> {
     let known = rt.state.functions.as_ref().and_then(|bodies| bodies.get(&function.key));
-    // Expressions that are evaluated outside of statements know no functions of users.
-    known.cloned().ok_or_else(|| {
-        let name = &function.name;
-        SqlError::unsupported(format!("a call of function {name} outside of a statement"))
-    })
+    known.cloned().ok_or_else(|| call_outside(function))
 }
 
 /// Runs the statements of a function.
@@ -245,6 +222,7 @@ fn run_inside(
         let mut state = State {
             functions: rt.state.functions.clone(),
             memory: rt.state.memory,
+            executor: rt.state.executor,
             ..State::default()
         };
         let mut inner = Runtime { exec: &mut *rt.exec, params: arguments, state: &mut state };

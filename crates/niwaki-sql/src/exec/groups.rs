@@ -20,14 +20,15 @@ use niwaki_types::{
 use self::key_of::{KeyOf, set_of};
 use self::written::{Parts, arguments};
 use super::batches::{BatchStep, Kept};
-use super::key_table::KeyTable;
 use super::ordered_input::OrderedInput;
 use super::parallel::Division;
-use super::spill::{Partitions, SpaceUse};
+use super::spill::Partitions;
 use super::states::{GroupOf, Growth, States};
 use crate::error::Result;
+use crate::expr::measure::SpaceUse;
 use crate::expr::{Batch, Expr, Rows, Runtime, Values, is_true};
 use crate::query::{AggregateCall, GroupingSets};
+use crate::spool::KeyTable;
 
 /// Decides whether the aggregation may run in batches. The evaluation order of the expressions'
 /// parts must not matter, and bytes must distinguish the groups' keys.

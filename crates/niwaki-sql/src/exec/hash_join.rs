@@ -18,13 +18,14 @@ use niwaki_types::{
 };
 
 use super::join::{keeps_inner, make_room, put};
-use super::key_chains::{END, KeyChains, grown};
-use super::spill::{Partition, Partitions, SpaceUse, reader};
+use super::spill::{Partition, Partitions, reader};
 use super::{Demand, start_for};
 use crate::error::Result;
+use crate::expr::measure::SpaceUse;
 use crate::expr::{Expr, Runtime};
 use crate::plan::{JoinKind, JoinPlan, PlanNode};
 use crate::query::SlotRange;
+use crate::spool::{END, KeyChains, grown};
 
 /// Inner rows by key.
 #[derive(Default)]

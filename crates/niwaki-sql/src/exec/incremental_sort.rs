@@ -6,12 +6,12 @@ use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, read_tagged_row, write_tagged_row};
 
 use super::sort::encode_sort_keys;
-use super::spill::checked;
-use super::{Demand, Running, Step, start_for};
+use super::{Demand, start_for};
 use crate::error::{Result, SqlError};
-use crate::expr::Runtime;
+use crate::expr::{Running, Runtime, Step};
 use crate::plan::PlanNode;
 use crate::query::SortKey;
+use crate::spool::checked;
 
 /// The least number of rows that are sorted together. A sort for each of many small groups would
 /// cost more than one sort for all of them.

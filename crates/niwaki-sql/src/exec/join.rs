@@ -5,12 +5,12 @@ use std::sync::Arc;
 use niwaki_types::Datum;
 
 use super::hash_join::HashJoin;
-use super::kept_rows::{KeptReader, RowKeeper};
-use super::{Demand, Running, Step, start_for};
+use super::{Demand, start_for};
 use crate::error::{Result, SqlError};
-use crate::expr::{Runtime, State};
+use crate::expr::{Running, Runtime, State, Step};
 use crate::plan::{JoinKind, JoinPlan, PlanNode};
 use crate::query::SlotRange;
+use crate::spool::{KeptReader, RowKeeper};
 
 enum Inner {
     /// The inner side was not read yet.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use niwaki_types::Datum;
 
 use super::modify::{Attempt, attempt, changed_inside, show_newest};
-use super::{Running, Step, start};
+use super::start;
 use crate::error::{Result, SqlError};
-use crate::expr::Runtime;
+use crate::expr::{Running, Runtime, Step};
 use crate::plan::{MergeAction, MergePlan, PlanNode};
 use crate::query::ModifyKind;
 use crate::store::RowOutcome;

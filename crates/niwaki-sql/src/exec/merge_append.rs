@@ -9,9 +9,9 @@ use niwaki_types::Datum;
 
 use super::append::{admitted, is_of_table};
 use super::sort::encode_sort_keys;
-use super::{Demand, Running, Step, start_for};
+use super::{Demand, start_for};
 use crate::error::{Result, SqlError};
-use crate::expr::Runtime;
+use crate::expr::{Running, Runtime, Step};
 use crate::plan::{AppendPlan, PlanNode};
 
 /// The step that returns the least of the partitions' next rows.

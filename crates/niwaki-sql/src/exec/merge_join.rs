@@ -6,11 +6,11 @@ use std::sync::Arc;
 use niwaki_types::{Datum, compare};
 
 use super::join::{clear, make_room, put, taken};
-use super::kept_rows::{KeptReader, RowKeeper};
-use super::{Demand, Running, Step, row_bytes, start_for};
+use super::{Demand, start_for};
 use crate::error::{Result, SqlError};
-use crate::expr::{Runtime, State};
+use crate::expr::{Running, Runtime, State, Step};
 use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode};
+use crate::spool::{KeptReader, RowKeeper, row_bytes};
 
 /// An inner row, with its values and its keys.
 struct InnerRow {

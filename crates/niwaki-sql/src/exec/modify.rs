@@ -8,10 +8,10 @@ use niwaki_types::{Datum, TypeOid};
 
 use super::conflict::upsert;
 use super::partitions::leaf_of_row;
-use super::{Demand, Running, Step, start, start_for};
+use super::{Demand, start, start_for};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, Runtime, value_text};
+use crate::expr::{Expr, Running, Runtime, Step, value_text};
 use crate::plan::{ModifyPlan, OuterCheck, PlanNode};
 use crate::query::{ModifyKind, RowTriggers};
 use crate::store::{JudgedRow, LockWait, RowLock, RowOutcome};

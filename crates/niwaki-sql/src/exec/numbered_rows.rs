@@ -13,9 +13,8 @@
 use niwaki_table::{TempFile, TempSpace};
 use niwaki_types::{Datum, read_tagged_into, write_tagged_row};
 
-use super::kept_rows::Memory;
-use super::row_bytes;
 use crate::error::{Result, SqlError};
+use crate::spool::{Memory, row_bytes};
 
 /// Rows that are read by their numbers, all of one width. More rows may be added at any time.
 pub struct NumberedRows {

@@ -12,12 +12,11 @@
 use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
 
-use super::key_table::KeyTable;
-use super::spill::checked;
 use crate::aggregates::{Accumulator, AggregateKind};
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind, Runtime};
 use crate::query::AggregateCall;
+use crate::spool::{KeyTable, checked};
 
 /// The rows of one call.
 pub(super) struct OrderedInput {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use niwaki_types::Datum;
 
 use super::source::SetValues;
-use super::{Demand, Running, Step, start_first, start_for};
+use super::{Demand, start_first, start_for};
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, Runtime};
+use crate::expr::{Expr, Running, Runtime, Step};
 use crate::plan::PlanNode;
 
 fn other_plan() -> SqlError {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use niwaki_types::Datum;
 
-use super::kept_rows::{KeptReader, KeptRows, RowKeeper};
 use super::seen_rows::{Seen, SeenRows};
-use super::{Running, Step, start};
+use super::start;
 use crate::error::{Result, SqlError};
-use crate::expr::{Runtime, State};
+use crate::expr::{Running, Runtime, State, Step};
 use crate::plan::{PlanNode, RecursivePlan};
+use crate::spool::{KeptReader, KeptRows, RowKeeper};
 
 /// The step of a recursive query. It returns the rows of the first term. Then it runs the second
 /// term on the new rows of the last turn, until a turn has none.

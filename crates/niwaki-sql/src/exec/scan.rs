@@ -6,10 +6,10 @@ use std::sync::Arc;
 use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
+use super::Demand;
 use super::keys::{addresses, bitmap_source, scan_keys};
-use super::{Demand, Step};
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, Runtime};
+use crate::expr::{Expr, Runtime, Step};
 use crate::plan::{IndexPath, PathPlan, PlanNode, ScanPlan};
 use crate::store::{RowBatch, ScanEffort, ScanPath, ScanState};
 

@@ -11,11 +11,11 @@ use niwaki_env::memory;
 use niwaki_table::{KeyedRows, Run, RunWriter};
 use niwaki_types::{ColumnType, Datum, read_tagged_into, write_tagged_row};
 
-use super::kept_rows::{KeptRows, RowKeeper};
-use super::key_table::KeyTable;
-use super::spill::{SpaceUse, checked, encode_columns, hash_key, reader};
+use super::spill::{encode_columns, hash_key, reader};
 use crate::error::Result;
 use crate::expr::Runtime;
+use crate::expr::measure::SpaceUse;
+use crate::spool::{KeptRows, KeyTable, RowKeeper, checked};
 
 /// The filter's share of the memory: one part in this number.
 const FILTER_SHARE: usize = 8;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
 
-use super::spill::{SpaceUse, checked};
-use super::{Demand, Step, start_for};
+use super::{Demand, start_for};
 use crate::error::{Result, SqlError};
-use crate::expr::Runtime;
+use crate::expr::measure::SpaceUse;
+use crate::expr::{Runtime, Step};
 use crate::plan::PlanNode;
 use crate::query::SortKey;
+use crate::spool::checked;
 
 /// The step that sorts all rows before it returns the first. Rows are compared by the bytes of
 /// their encoded index keys.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
 
-use super::{Running, Step, start};
+use super::start;
 use crate::aggregates::Accumulator;
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, Runtime, is_true};
+use crate::expr::{Expr, Running, Runtime, Step, is_true};
 use crate::plan::PlanNode;
 use crate::query::AggregateCall;
 

@@ -6,14 +6,14 @@ use niwaki_catalog::Key;
 use niwaki_types::growing::charge_parts;
 use niwaki_types::{Datum, Numeric, Record, TypeOid, datetime};
 
-use super::kept_rows::{KeptReader, RowKeeper};
-use super::shared_rows::SharedReader;
-use super::{Running, Step, json_records};
+use super::json_records;
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, Runtime};
+use crate::expr::nested::shared_rows::SharedReader;
+use crate::expr::{Expr, Running, Runtime, Step};
 use crate::functions::{Eval, Function};
 use crate::plan::PlanNode;
 use crate::query::{SetFunction, fields_of_rows};
+use crate::spool::{KeptReader, RowKeeper};
 
 /// The step that returns one row without values.
 pub(super) struct OneRow {

@@ -5,45 +5,22 @@
 //! partitions, and then does the same with each partition, until none is left. The step keeps at
 //! least one row of each partition. So the work ends, however the keys are distributed.
 
-use niwaki_table::{KeyedRow, KeyedRows, Run, RunReader, RunWriter, SortSpace, Sorter, TempSpace};
+use niwaki_table::{KeyedRows, Run, RunReader, RunWriter};
 use niwaki_types::{ColumnType, Datum, KeyOrder, encode_key};
 
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
+use crate::expr::measure::SpaceUse;
+use crate::spool::checked;
 
 /// The most files that a step divides rows into at once.
 const PARTITIONS_MAX: usize = 32;
-
-impl Runtime<'_, '_> {
-    /// Returns the space for temporary files.
-    pub(super) fn temp(&self) -> Result<TempSpace> {
-        self.exec
-            .temp
-            .cloned()
-            .ok_or_else(|| SqlError::internal("a step without room for temporary files"))
-    }
-
-    /// Makes a sort within `memory_bytes`.
-    pub(super) fn sorter(&self, memory_bytes: usize) -> Result<Sorter<KeyedRows>> {
-        let space = SortSpace::with_chunks(self.temp()?, memory_bytes, self.exec.temp_chunk);
-        Ok(Sorter::new(space))
-    }
-}
 
 /// Appends the keys of a row's first values.
 pub(super) fn encode_columns(row: &[Datum], columns: &[ColumnType], out: &mut Vec<u8>) {
     for (value, column) in row.iter().zip(columns) {
         encode_key(value, KeyOrder::ascending(column.oid), out);
     }
-}
-
-/// Refuses a row that is too large for a file.
-pub(super) fn checked<'r>(key: &'r [u8], number: u64, row: &'r [u8]) -> Result<KeyedRow<'r>> {
-    let record = KeyedRow { key, number, row };
-    if KeyedRows::fits(&record) {
-        return Ok(record);
-    }
-    Err(SqlError::new("54000", "a row is too large to be sorted or hashed"))
 }
 
 /// Rows of one partition, with the number of times that they were divided.
@@ -128,29 +105,7 @@ pub(super) fn reader(rows: Run<KeyedRows>, rt: &Runtime<'_, '_>) -> Result<RunRe
     Ok(reader)
 }
 
-/// The space that a step needed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SpaceUse {
-    /// The number of times that the step began with an empty table.
-    pub(crate) batches: u64,
-    /// The most bytes of memory that the step held.
-    pub(crate) memory: usize,
-    /// Bytes that the step wrote to temporary files.
-    pub(crate) disk: u64,
-    /// The most keys that the step's table had.
-    pub(crate) keys: usize,
-    /// Set if a sort left out rows behind the wanted rows.
-    pub(crate) top: bool,
-}
-
 impl SpaceUse {
-    /// Counts a filled table.
-    pub(super) fn table(&mut self, memory: usize, keys: usize) {
-        self.batches += 1;
-        self.memory = self.memory.max(memory);
-        self.keys = self.keys.max(keys);
-    }
-
     /// Counts written partitions.
     pub(super) fn wrote(&mut self, partitions: &[Partition]) {
         self.disk += partitions.iter().map(|partition| partition.rows.bytes()).sum::<u64>();

@@ -8,14 +8,15 @@ use std::sync::Arc;
 use niwaki_catalog::{TriggerEvent, TriggerTime};
 use niwaki_types::Datum;
 
-use super::measure::Measures;
-use super::{fresh_state, row_bytes};
+use super::fresh_state;
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
+use crate::expr::measure::Measures;
 use crate::plan::FunctionBodies;
 use crate::plpgsql::RowName;
 use crate::query::{RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall};
+use crate::spool::row_bytes;
 
 /// An AFTER trigger that fires when the statement has ended.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::unique_rows::UniqueRows;
-use super::{Demand, Running, Step, start_for};
+use super::{Demand, start_for};
 use crate::error::{Result, SqlError};
-use crate::expr::Runtime;
+use crate::expr::{Running, Runtime, Step};
 use crate::plan::PlanNode;
 
 /// The step that returns one row for each combination of keys. It skips rows with a NULL in their

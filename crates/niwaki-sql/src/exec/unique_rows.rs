@@ -5,11 +5,12 @@ use std::sync::Arc;
 use niwaki_table::{KeyedRows, RunReader};
 use niwaki_types::{Datum, read_tagged_row, write_tagged_row};
 
-use super::key_table::KeyTable;
-use super::spill::{Partition, Partitions, SpaceUse, reader};
+use super::spill::{Partition, Partitions, reader};
 use crate::error::Result;
 use crate::expr::Runtime;
+use crate::expr::measure::SpaceUse;
 use crate::plan::PlanNode;
+use crate::spool::KeyTable;
 
 /// A filter for rows whose key is met for the first time. Keys are index keys: equal values have
 /// equal bytes.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use niwaki_types::Datum;
 
-use super::{Running, Step, shared_rows, start};
+use super::start;
 use crate::error::{Result, SqlError};
-use crate::expr::{Runtime, State};
+use crate::expr::{Running, Runtime, State, Step};
 use crate::plan::PlanNode;
 
 /// The step that runs a statement, and at the statement's end completes the data-changing queries
@@ -31,7 +31,7 @@ impl Step for With {
             return Err(SqlError::internal("a WITH of another plan"));
         };
         for query in queries.iter().filter(|query| query.changes) {
-            shared_rows::run_out(&query.plan, rt)?;
+            crate::expr::nested::shared_rows::run_out(&query.plan, rt)?;
         }
         Ok(false)
     }

@@ -4,25 +4,26 @@ use std::sync::Arc;
 
 use niwaki_catalog::Relation;
 use niwaki_env::stack;
-use niwaki_env::sync::atomic::AtomicBool;
+use niwaki_env::sync::atomic::{AtomicBool, Ordering};
+use niwaki_table::{KeyedRows, SortSpace, Sorter, TempSpace};
 use niwaki_types::{Array, Datum, Record, TypeOid, compare, work};
 
 use super::hashed::look_up;
+use super::json_records::populated;
+use super::measure::Measures;
+use super::nested::hashed_values::{self, HashedValues};
+use super::nested::shared_rows::SharedRows;
+use super::nested::{self, Executor, compare_each, sub_query_rows};
+use super::value_lists::{self, ValueList};
 use super::{
     BoolTest, CastPurpose, ComparedRows, Expr, ExprKind, Nested, Quantifier, SubQuery,
     SubQueryKind, cast_compared, cast_value, coerce_length,
 };
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-use crate::exec::compare_each;
-use crate::exec::hashed_values::{self, HashedValues};
-use crate::exec::json_records::populated;
-use crate::exec::kept_rows::KeptRows;
-use crate::exec::measure::Measures;
-use crate::exec::shared_rows::SharedRows;
-use crate::exec::value_lists::{self, ValueList};
 use crate::functions::{Eval, Function};
 use crate::plan::{FunctionBodies, SubPlan};
+use crate::spool::KeptRows;
 use crate::types::format_oid;
 
 /// The context that expressions read besides their row.
@@ -65,6 +66,8 @@ pub(crate) struct State {
     pub(crate) memory: usize,
     /// Rows that INSERT, UPDATE or DELETE changed.
     pub(crate) modified: u64,
+    /// The executor of nested queries and users' functions; `None` outside of statements.
+    pub(crate) executor: Option<&'static dyn Executor>,
     /// Bodies of the users' functions that the statement calls.
     pub(crate) functions: Option<Arc<FunctionBodies>>,
     /// Set once a user's function has changed data.
@@ -341,7 +344,7 @@ impl Expr {
             }
             ExprKind::SubQuery(sub) => eval_sub_query(sub, row, rt),
             ExprKind::UserCall { function, arguments } => {
-                crate::exec::function::call(function, arguments, row, rt)
+                nested::call(function, arguments, row, rt)
             }
             ExprKind::CurrentOf { cursor, table } => current_of(cursor, table, self.ty, rt),
             ExprKind::Aggregate(_)
@@ -401,7 +404,7 @@ pub(crate) fn is_true(value: &Datum) -> bool {
 }
 
 #[cold]
-pub(super) fn missing_parameter(number: usize) -> SqlError {
+pub(crate) fn missing_parameter(number: usize) -> SqlError {
     SqlError::new("08P01", format!("there is no value for parameter ${}", number + 1))
 }
 
@@ -410,7 +413,7 @@ fn missing_slot(slot: usize) -> SqlError {
     SqlError::internal(format!("expression reads slot {slot} outside its row"))
 }
 
-pub(super) fn outer_slot(state: &State, depth: usize, slot: usize) -> Result<Datum> {
+pub(crate) fn outer_slot(state: &State, depth: usize, slot: usize) -> Result<Datum> {
     state
         .outer
         .len()
@@ -568,7 +571,7 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
     {
         return Ok(found);
     }
-    let rows = crate::exec::sub_query_rows(plan, row, limit, rt)?;
+    let rows = sub_query_rows(plan, row, limit, rt)?;
     match &sub.kind {
         SubQueryKind::Exists => Ok(Datum::Bool(!rows.is_empty())),
         SubQueryKind::Assigned { .. } => Err(SqlError::internal("a row that is not assigned")),
@@ -612,7 +615,7 @@ fn assigned_column(
     if let Some((_, values)) = asked.find(|(known, _)| *known == place) {
         return Ok(of_row(values));
     }
-    let rows = crate::exec::sub_query_rows(plan, row, 2, rt)?;
+    let rows = sub_query_rows(plan, row, 2, rt)?;
     let values = match rows.as_slice() {
         [] => Vec::new(),
         [only] => only.clone(),
@@ -708,4 +711,57 @@ fn compare_rows(
         }
     }
     Ok(if unknown { Datum::Null } else { Datum::Bool(!any) })
+}
+
+/// The number of rows between two checks for interrupts.
+const ROWS_PER_CHECK: u32 = 512;
+
+impl Runtime<'_, '_> {
+    /// Counts a row of work. Checks for interrupts every [`ROWS_PER_CHECK`] rows.
+    #[inline]
+    pub(crate) fn tick(&mut self) -> Result<()> {
+        self.state.ticks += 1;
+        if self.state.ticks >= ROWS_PER_CHECK {
+            self.state.ticks = 0;
+            self.check_interrupts()?;
+        }
+        Ok(())
+    }
+
+    /// Fails if the session was interrupted, or if another thread of the step has failed.
+    pub(crate) fn check_interrupts(&mut self) -> Result<()> {
+        // Relaxed: the error itself is read when all threads have ended.
+        if self.state.halted.as_ref().is_some_and(|halted| halted.load(Ordering::Relaxed)) {
+            return Err(SqlError::internal("another thread of the statement has failed"));
+        }
+        self.exec.environment.check_interrupts()
+    }
+
+    /// Charges the statement for memory that cannot go to temporary files.
+    pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
+        self.state.memory += bytes;
+        if self.state.memory > self.exec.memory_limit {
+            return Err(SqlError::new("53200", "out of memory").with_detail(format!(
+                "The statement needs more than {} bytes for values that must stay in memory.",
+                self.exec.memory_limit
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Runtime<'_, '_> {
+    /// Returns the space for temporary files.
+    pub(crate) fn temp(&self) -> Result<TempSpace> {
+        self.exec
+            .temp
+            .cloned()
+            .ok_or_else(|| SqlError::internal("a step without room for temporary files"))
+    }
+
+    /// Makes a sort within `memory_bytes`.
+    pub(crate) fn sorter(&self, memory_bytes: usize) -> Result<Sorter<KeyedRows>> {
+        let space = SortSpace::with_chunks(self.temp()?, memory_bytes, self.exec.temp_chunk);
+        Ok(Sorter::new(space))
+    }
 }

@@ -1,5 +1,5 @@
 //! Recognizes `left = ANY (query)` for an uncorrelated query, whose values are then hashed once
-//! (`exec/hashed_values.rs`).
+//! (`expr/nested/hashed_values.rs`).
 
 use std::slice::from_ref;
 

@@ -6,9 +6,14 @@ pub(crate) mod collation;
 mod domain;
 mod eval;
 mod hashed;
+pub(crate) mod json_records;
+pub(crate) mod measure;
+pub(crate) mod nested;
 mod object_names;
+mod step;
 mod subscript;
 mod user_function;
+pub(crate) mod value_lists;
 mod walk;
 
 use std::sync::Arc;
@@ -29,6 +34,7 @@ pub(crate) use eval::{Runtime, State, is_true, work_on};
 pub(crate) use hashed::{LookUp, for_key, is_hashed, key_type};
 pub use object_names::object_input;
 pub(crate) use object_names::{ROLES, function_name, object_name, row_type_name, type_name};
+pub(crate) use step::{Running, Step};
 pub(crate) use subscript::Subscripts;
 pub(crate) use user_function::{FunctionKey, UserFunction, inline_call, keeps_promises};
 
@@ -186,7 +192,7 @@ pub(crate) enum ExprKind {
         any: bool,
         left: Box<Expr>,
         right: Box<Expr>,
-        /// The number of the remembered table of the array's values (`exec/value_lists.rs`), which
+        /// The number of the remembered table of the array's values (`expr/value_lists.rs`), which
         /// planning assigns. Set if the array has one value for all rows of the statement, and the
         /// operator is an equality.
         list: Option<u32>,

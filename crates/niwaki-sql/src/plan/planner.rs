@@ -7,7 +7,6 @@ use niwaki_env::hash::HashMap;
 use niwaki_env::stack::{self, Deep};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use super::cost;
 use super::estimate::estimate;
 use super::extremes::{Extremes, comes_in_order, cost_of_all, extremes};
 use super::group_count::group_count;
@@ -17,11 +16,10 @@ use super::scan::table_rows;
 use super::window_order::{first_order, window_order, windowed};
 use super::{
     MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SubPlan, WithPlan,
-    WorkingPlan,
+    WorkingPlan, cost,
 };
 use crate::context::{AnalyzeContext, ColumnInfo, PlannerSettings};
 use crate::error::{Result, SqlError};
-use crate::exec::value_lists;
 use crate::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::query::{
     self, AggregateCall, Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType,
@@ -744,7 +742,7 @@ impl Planner<'_> {
     /// parts must be planned.
     fn list(&mut self, expr: &mut Expr) {
         if let ExprKind::ArrayCompare { function, any, left, right, list } = &mut expr.kind
-            && value_lists::fits(function, *any, left, right)
+            && crate::expr::value_lists::fits(function, *any, left, right)
         {
             *list = Some(self.lists);
             self.lists += 1;

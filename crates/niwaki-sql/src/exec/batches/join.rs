@@ -19,12 +19,12 @@ use super::{BATCH_ROWS, BatchStep, Below, Kept, clock, given, measure};
 use crate::error::{Result, SqlError};
 use crate::exec::hash_join::Building;
 use crate::exec::join::Join;
-use crate::exec::key_chains::END;
 use crate::exec::parallel::{Division, gather};
-use crate::exec::spill::SpaceUse;
-use crate::exec::{Demand, Running, start_for};
-use crate::expr::{Batch, Expr, Rows, Runtime};
+use crate::exec::{Demand, start_for};
+use crate::expr::measure::SpaceUse;
+use crate::expr::{Batch, Expr, Rows, Running, Runtime};
 use crate::plan::{JoinKind, JoinPlan, PlanNode};
+use crate::spool::END;
 use crate::store::BATCH_BYTES;
 
 /// The step that joins batches by hashing.

@@ -1,14 +1,14 @@
 //! The table of inner rows of a batch hash join, which stores the rows column by column.
 
+use niwaki_types::growing::value_bytes;
 use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData};
 
 use super::large::{bytes_of, has_large_row};
 use crate::error::Result;
-use crate::exec::key_chains::{END, KeyChains, NumberChains};
-use crate::exec::value_bytes;
 use crate::expr::{Batch, Expr, Rows, Runtime, Values};
 use crate::plan::{JoinKind, JoinPlan};
 use crate::query::SlotRange;
+use crate::spool::{END, KeyChains, NumberChains};
 
 /// Chains of inner rows by their keys.
 pub(super) enum Chains {

@@ -3,11 +3,11 @@
 //! Bytes too limit a batch that holds copies of rows. A row of 10 MB that joins a thousand other
 //! rows would be copied a thousand times. If all values are small, nothing is counted.
 
+use niwaki_types::growing::value_bytes;
 use niwaki_types::{Vector, VectorData};
 
 use super::BATCH_ROWS;
 use super::join_table::{column, slots};
-use crate::exec::value_bytes;
 use crate::expr::Batch;
 use crate::query::SlotRange;
 use crate::store::BATCH_BYTES;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_types::growing::value_bytes;
 use niwaki_types::{Datum, Vector};
 
 use super::join_table::{column, put, slots};
@@ -9,8 +10,8 @@ use super::large::{large_slots, row_bytes};
 use super::{BATCH_ROWS, BatchStep, Below, Kept, clock, given};
 use crate::error::{Result, SqlError};
 use crate::exec::parallel::Division;
-use crate::exec::{Demand, Running, start_for, value_bytes};
-use crate::expr::{Batch, Expr, Runtime};
+use crate::exec::{Demand, start_for};
+use crate::expr::{Batch, Expr, Running, Runtime};
 use crate::plan::{JoinKind, JoinPlan, PathPlan, PlanNode, ScanPlan};
 use crate::query::reads_slots;
 use crate::store::BATCH_BYTES;

@@ -1,11 +1,11 @@
 //! Collects rows that come one by one into batches.
 
+use niwaki_types::growing::value_bytes;
 use niwaki_types::{Datum, Vector};
 
 use super::{BATCH_ROWS, BatchStep, Kept};
 use crate::error::Result;
-use crate::exec::{Running, value_bytes};
-use crate::expr::{Batch, Runtime};
+use crate::expr::{Batch, Running, Runtime};
 use crate::query::SlotRange;
 use crate::store::BATCH_BYTES;
 

@@ -5,8 +5,7 @@ use niwaki_types::Datum;
 use super::join_table::column;
 use super::{BatchStep, Kept};
 use crate::error::Result;
-use crate::exec::Step;
-use crate::expr::{Batch, Runtime};
+use crate::expr::{Batch, Runtime, Step};
 
 /// The step that returns a batch step's rows one by one.
 pub(in crate::exec) struct SingleRows {

@@ -18,8 +18,9 @@ use niwaki_env::{memory, seeded_bug};
 use niwaki_types::work::{asked, asking};
 
 use super::batches::BatchStep;
-use super::measure::Measures;
+use super::fresh_state;
 use crate::error::{Result, SqlError};
+use crate::expr::measure::Measures;
 use crate::expr::{Runtime, State};
 use crate::sessionless::ForThreads;
 use crate::store::SharedStore;
@@ -90,7 +91,7 @@ impl Crew {
                     context.with_context(shared, &mut |exec| {
                         let measures = timing.map(Measures::new);
                         let halted = Some(division.failed());
-                        let mut state = State { measures, halted, ..State::default() };
+                        let mut state = State { measures, halted, ..fresh_state(None) };
                         let mut rt = Runtime { exec, params, state: &mut state };
                         match work(&mut *step, &mut rt) {
                             Ok(result) => done = Some((result, state.measures.take())),

@@ -22,9 +22,8 @@ use self::calls::{CallState, Place};
 use self::frame::Frames;
 use self::partition::Partition;
 use self::rows::Cursor;
-use super::Step;
 use crate::error::{Result, SqlError};
-use crate::expr::Runtime;
+use crate::expr::{Runtime, Step};
 use crate::plan::{PlanNode, WindowCalls};
 use crate::query::Bound;
 

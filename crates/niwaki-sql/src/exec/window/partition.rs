@@ -6,8 +6,8 @@ use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::rows::{Cursor, Rows};
 use crate::error::{Result, SqlError};
-use crate::exec::{Running, start};
-use crate::expr::{Expr, Runtime};
+use crate::exec::start;
+use crate::expr::{Expr, Running, Runtime};
 use crate::plan::PlanNode;
 use crate::query::Window;
 

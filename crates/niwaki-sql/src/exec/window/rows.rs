@@ -17,7 +17,7 @@ use niwaki_types::{Datum, read_tagged_row, write_tagged_row};
 
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-use crate::exec::row_bytes;
+use crate::spool::row_bytes;
 
 /// The most rows of a block.
 const BLOCK_ROWS_MAX: usize = 64;

@@ -18,9 +18,8 @@ use niwaki_env::stack;
 use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData, encode_key};
 
 use super::eval::{missing_parameter, outer_slot};
-use super::{BoolTest, Expr, ExprKind, Runtime};
+use super::{BoolTest, Expr, ExprKind, Runtime, value_lists};
 use crate::error::{Result, SqlError};
-use crate::exec::value_lists;
 use crate::functions::{Eval, Function};
 
 /// The longest array whose elements are compared with all rows one element at a time.

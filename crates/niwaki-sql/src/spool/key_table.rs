@@ -3,8 +3,6 @@
 //! Keys are index keys: equal values have equal bytes. The bytes of all keys and rows stand one
 //! after the other.
 
-use std::hash::BuildHasher;
-
 use niwaki_env::hash::{HashTable, TableHash};
 use niwaki_env::memory;
 
@@ -13,7 +11,7 @@ const BYTES_MIN: usize = 256;
 
 /// Rows by key. Each key occurs once, and has a number that counts from 0.
 #[derive(Default)]
-pub(super) struct KeyTable {
+pub(crate) struct KeyTable {
     bytes: Vec<u8>,
     /// The end offset of each key, and the end offset of the row behind that key.
     ends: Vec<(usize, usize)>,
@@ -23,11 +21,11 @@ pub(super) struct KeyTable {
 
 impl KeyTable {
     /// Returns the number of keys.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         self.hasher.hash_one(key)
     }
 
@@ -36,25 +34,25 @@ impl KeyTable {
         before.map_or(0, |(_, end)| *end)
     }
 
-    pub(super) fn key(&self, number: u32) -> &[u8] {
+    pub(crate) fn key(&self, number: u32) -> &[u8] {
         let end = self.ends.get(number as usize).map_or(0, |(end, _)| *end);
         self.bytes.get(self.begin(number)..end).unwrap_or_default()
     }
 
     /// Returns the row that was added with the key.
-    pub(super) fn row(&self, number: u32) -> &[u8] {
+    pub(crate) fn row(&self, number: u32) -> &[u8] {
         let (begin, end) = self.ends.get(number as usize).copied().unwrap_or_default();
         self.bytes.get(begin..end).unwrap_or_default()
     }
 
     /// Returns the number of a key, or `None` if the table does not have the key.
     #[inline]
-    pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
+    pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
         self.table.find(hash, |number| self.key(*number) == key).copied()
     }
 
     /// Returns the bytes of memory.
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity()
             + self.ends.capacity() * size_of::<(usize, usize)>()
             + self.table.allocation_size()
@@ -62,7 +60,7 @@ impl KeyTable {
 
     /// Decides whether a key and a row with this many bytes together fit within `budget` bytes, and
     /// within the available memory. The first key always fits.
-    pub(super) fn has_room(&self, bytes: usize, budget: usize) -> bool {
+    pub(crate) fn has_room(&self, bytes: usize, budget: usize) -> bool {
         if self.ends.is_empty() {
             return true;
         }
@@ -81,7 +79,7 @@ impl KeyTable {
     }
 
     /// Adds a new key with its hash and a row, and returns its number.
-    pub(super) fn add(&mut self, hash: u64, key: &[u8], row: &[u8]) -> u32 {
+    pub(crate) fn add(&mut self, hash: u64, key: &[u8], row: &[u8]) -> u32 {
         let number = self.ends.len() as u32;
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();

@@ -7,13 +7,12 @@
 use niwaki_table::{KeyedRows, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
-use super::key_table::KeyTable;
 use super::sorted_keys::SortedKeys;
-use super::spill::checked;
 use super::start;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, LookUp, Runtime, for_key, key_type};
 use crate::plan::SubPlan;
+use crate::spool::{KeyTable, checked};
 
 /// The rows of a query, as keys.
 pub(crate) struct HashedValues {
@@ -77,7 +76,7 @@ impl HashedValues {
         let (mut empty, mut nulls, mut with_nulls) = (true, false, Vec::new());
         let mut table = KeyTable::default();
         let mut beyond: Option<Sorter<KeyedRows>> = None;
-        let mut step = start(&plan.root, rt.state);
+        let mut step = start(plan, rt.state)?;
         let (mut row, mut key) = (Vec::new(), Vec::new());
         while step.next(&mut row, rt)? {
             rt.tick()?;

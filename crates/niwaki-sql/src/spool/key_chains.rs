@@ -1,18 +1,16 @@
 //! Chains of numbered rows with equal keys.
 
-use std::hash::BuildHasher;
-
 use niwaki_env::hash::{HashTable, TableHash};
 use niwaki_env::memory;
 
-use super::key_table::KeyTable;
+use super::KeyTable;
 
 /// The end of a chain.
-pub(super) const END: u32 = u32::MAX;
+pub(crate) const END: u32 = u32::MAX;
 
 /// The rows of each key, in the order of their arrival.
 #[derive(Default)]
-pub(super) struct KeyChains {
+pub(crate) struct KeyChains {
     keys: KeyTable,
     /// The first and the last row of each key.
     ends: Vec<(u32, u32)>,
@@ -21,7 +19,7 @@ pub(super) struct KeyChains {
 }
 
 /// Returns the bytes of a vector after `more` additions.
-pub(super) fn grown<T>(vector: &Vec<T>, more: usize) -> usize {
+pub(crate) fn grown<T>(vector: &Vec<T>, more: usize) -> usize {
     let wanted = vector.len() + more;
     let capacity = vector.capacity();
     size_of::<T>() * if wanted > capacity { wanted.max(capacity * 2) } else { capacity }
@@ -29,18 +27,18 @@ pub(super) fn grown<T>(vector: &Vec<T>, more: usize) -> usize {
 
 impl KeyChains {
     /// Returns the number of rows.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.next.len()
     }
 
     /// Returns the bytes of memory.
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.keys.memory() + grown(&self.ends, 0) + grown(&self.next, 0)
     }
 
     /// Decides whether a row with a key of this length fits within `budget` bytes, and within the
     /// available memory.
-    pub(super) fn has_room(&self, key_bytes: usize, budget: usize) -> bool {
+    pub(crate) fn has_room(&self, key_bytes: usize, budget: usize) -> bool {
         let now = grown(&self.ends, 0) + grown(&self.next, 0);
         let rows = grown(&self.ends, 1) + grown(&self.next, 1);
         rows < budget
@@ -50,7 +48,7 @@ impl KeyChains {
     }
 
     /// Adds the next row. A row without a key matches nothing.
-    pub(super) fn add(&mut self, key: Option<&[u8]>) {
+    pub(crate) fn add(&mut self, key: Option<&[u8]>) {
         let number = self.next.len() as u32;
         self.next.push(END);
         let Some(key) = key else { return };
@@ -70,26 +68,26 @@ impl KeyChains {
 
     /// Returns the first row of a key.
     #[inline]
-    pub(super) fn first(&self, key: &[u8]) -> u32 {
+    pub(crate) fn first(&self, key: &[u8]) -> u32 {
         let chain = self.keys.find(self.keys.hash(key), key);
         chain.map_or(END, |chain| self.ends[chain as usize].0)
     }
 
     /// Returns the next row with the same key.
     #[inline]
-    pub(super) fn behind(&self, number: u32) -> u32 {
+    pub(crate) fn behind(&self, number: u32) -> u32 {
         self.next[number as usize]
     }
 
     /// Decides whether all rows have different keys.
-    pub(super) fn is_unique(&self) -> bool {
+    pub(crate) fn is_unique(&self) -> bool {
         self.next.iter().all(|next| *next == END)
     }
 }
 
 /// Chains of rows whose keys are numbers.
 #[derive(Default)]
-pub(super) struct NumberChains {
+pub(crate) struct NumberChains {
     /// Each key with its first and last row.
     keys: HashTable<(i64, u32, u32)>,
     hasher: TableHash,
@@ -97,16 +95,16 @@ pub(super) struct NumberChains {
 }
 
 impl NumberChains {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.next.len()
     }
 
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.keys.allocation_size() + grown(&self.next, 0)
     }
 
     /// Adds the next row.
-    pub(super) fn add(&mut self, key: i64) {
+    pub(crate) fn add(&mut self, key: i64) {
         let number = self.next.len() as u32;
         self.next.push(END);
         let hash = self.hasher.hash_one(key);
@@ -121,19 +119,19 @@ impl NumberChains {
 
     /// Returns the first row of a key.
     #[inline]
-    pub(super) fn first(&self, key: i64) -> u32 {
+    pub(crate) fn first(&self, key: i64) -> u32 {
         let found = self.keys.find(self.hasher.hash_one(key), |(known, ..)| *known == key);
         found.map_or(END, |(_, first, _)| *first)
     }
 
     /// Returns the next row with the same key.
     #[inline]
-    pub(super) fn behind(&self, number: u32) -> u32 {
+    pub(crate) fn behind(&self, number: u32) -> u32 {
         self.next[number as usize]
     }
 
     /// Decides whether all rows have different keys.
-    pub(super) fn is_unique(&self) -> bool {
+    pub(crate) fn is_unique(&self) -> bool {
         self.keys.len() == self.next.len()
     }
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use niwaki_types::{Array, Datum, KeyOrder, TypeOid, encode_key};
 
-use super::key_table::KeyTable;
+use super::{Expr, ExprKind, Nested, Runtime, Values, for_key, key_type};
 use crate::error::Result;
-use crate::expr::{Expr, ExprKind, Nested, Runtime, Values, for_key, key_type};
 use crate::functions::{Function, Volatility};
+use crate::spool::KeyTable;
 use crate::types::element_of;
 
 /// The most values that are compared one by one: for few values, a table costs about as much.

@@ -7,9 +7,7 @@ use niwaki_env::memory;
 use niwaki_table::{KeyedRows, Run, RunReader, RunWriter, TempSpace};
 use niwaki_types::{Datum, read_tagged_into, write_tagged_row};
 
-use super::key_chains::grown;
-use super::row_bytes;
-use super::spill::checked;
+use super::{checked, grown, row_bytes};
 use crate::context::{ExecContext, RowSink};
 use crate::error::Result;
 
@@ -27,7 +25,7 @@ pub struct RowKeeper {
 
 /// Rows in memory, one after the other.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     values: Vec<Datum>,
     width: usize,
     count: usize,
@@ -35,19 +33,19 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Decides whether there is memory for one more row of this width.
-    pub(super) fn has_room(&self, width: usize) -> bool {
+    pub(crate) fn has_room(&self, width: usize) -> bool {
         let (now, then) = (grown(&self.values, 0), grown(&self.values, width));
         then <= now || memory::has_room(then)
     }
 
     /// Adds a row behind the others.
-    pub(super) fn push(&mut self, row: &[Datum]) {
+    pub(crate) fn push(&mut self, row: &[Datum]) {
         self.width = row.len();
         self.values.extend_from_slice(row);
         self.count += 1;
     }
 
-    pub(super) fn row(&self, number: usize) -> Option<&[Datum]> {
+    pub(crate) fn row(&self, number: usize) -> Option<&[Datum]> {
         if number >= self.count {
             return None;
         }

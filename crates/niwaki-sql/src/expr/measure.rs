@@ -3,10 +3,8 @@
 use niwaki_env::hash::HashMap;
 use niwaki_types::Datum;
 
-use super::spill::SpaceUse;
-use super::{Running, Step};
+use super::{Running, Runtime, Step};
 use crate::error::Result;
-use crate::expr::Runtime;
 use crate::plan::PlanNode;
 use crate::query::ModifyKind;
 use crate::store::ScanEffort;
@@ -106,7 +104,7 @@ pub(crate) struct MergeCounts {
 
 impl MergeCounts {
     /// Counts a row.
-    pub(super) fn count(&mut self, done: Option<ModifyKind>) {
+    pub(crate) fn count(&mut self, done: Option<ModifyKind>) {
         *match done {
             Some(ModifyKind::Insert) => &mut self.inserted,
             Some(ModifyKind::Update) => &mut self.updated,
@@ -128,13 +126,13 @@ impl Measures {
     }
 
     /// Counts a row of INSERT … ON CONFLICT.
-    pub(super) fn count_conflict(&mut self, conflicting: bool) {
+    pub(crate) fn count_conflict(&mut self, conflicting: bool) {
         self.conflicts.inserted += u64::from(!conflicting);
         self.conflicts.conflicting += u64::from(conflicting);
     }
 
     /// Counts a call of a trigger.
-    pub(super) fn count_trigger(&mut self, name: &str, took_us: i64) {
+    pub(crate) fn count_trigger(&mut self, name: &str, took_us: i64) {
         match self.triggers.iter_mut().find(|known| known.name == name) {
             Some(known) => {
                 known.calls += 1;
@@ -145,29 +143,29 @@ impl Measures {
     }
 
     /// Returns whether the measurements read the clock.
-    pub(super) fn timing(&self) -> bool {
+    pub(crate) fn timing(&self) -> bool {
         self.timing
     }
 
     /// Counts rows that a step returned at once. `first`: the step has just begun a run.
-    pub(super) fn add_rows(&mut self, node: &PlanNode, first: bool, rows: usize, took_us: i64) {
+    pub(crate) fn add_rows(&mut self, node: &PlanNode, first: bool, rows: usize, took_us: i64) {
         self.steps.entry(address(node)).or_default().add_rows(first, rows, took_us);
     }
 
     /// Adds the measurements of another thread.
-    pub(super) fn add_thread(&mut self, other: &Self) {
+    pub(crate) fn add_thread(&mut self, other: &Self) {
         for (step, measure) in &other.steps {
             self.steps.entry(*step).or_default().add(measure);
         }
     }
 
     /// Adds `threads` parallel workers to a step's measurements.
-    pub(super) fn add_threads(&mut self, node: &PlanNode, threads: usize) {
+    pub(crate) fn add_threads(&mut self, node: &PlanNode, threads: usize) {
         self.steps.entry(address(node)).or_default().threads += threads;
     }
 
     /// Notes the space that a step needed for sorting or hashing. Keeps the maximum of all runs.
-    pub(super) fn add_space(&mut self, node: &PlanNode, space: SpaceUse) {
+    pub(crate) fn add_space(&mut self, node: &PlanNode, space: SpaceUse) {
         let most = &mut self.steps.entry(address(node)).or_default().space;
         most.batches = most.batches.max(space.batches);
         most.memory = most.memory.max(space.memory);
@@ -177,7 +175,7 @@ impl Measures {
     }
 
     /// Adds the work of a scan between the counts `before` and `now`.
-    pub(super) fn add_effort(&mut self, node: &PlanNode, before: ScanEffort, now: ScanEffort) {
+    pub(crate) fn add_effort(&mut self, node: &PlanNode, before: ScanEffort, now: ScanEffort) {
         let sum = &mut self.steps.entry(address(node)).or_default().effort;
         sum.heap_fetches += now.heap_fetches - before.heap_fetches;
         sum.exact_pages += now.exact_pages - before.exact_pages;
@@ -187,36 +185,6 @@ impl Measures {
 
 fn address(node: &PlanNode) -> usize {
     std::ptr::from_ref(node).addr()
-}
-
-/// A step whose runs are measured.
-pub(super) struct Measured {
-    step: Running,
-    node: usize,
-    begun: bool,
-}
-
-impl Measured {
-    pub(super) fn new(node: &PlanNode, step: Running) -> Self {
-        Self { step, node: address(node), begun: false }
-    }
-}
-
-impl Step for Measured {
-    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
-        let timing = rt.state.measures.as_ref().is_some_and(|measures| measures.timing);
-        let now =
-            |rt: &Runtime<'_, '_>| if timing { rt.exec.environment.clock_timestamp() } else { 0 };
-        let before = now(rt);
-        let gave = self.step.next(row, rt)?;
-        let took = now(rt) - before;
-        if let Some(measures) = &mut rt.state.measures {
-            let measure = measures.steps.entry(self.node).or_default();
-            measure.add_rows(!self.begun, usize::from(gave), took);
-        }
-        self.begun = true;
-        Ok(gave)
-    }
 }
 
 #[cfg(test)]
@@ -236,5 +204,59 @@ mod tests {
         }
         assert_eq!((measure.loops, measure.rows), (2, 13));
         assert_eq!((measure.first_us, measure.total_us), (31, 331));
+    }
+}
+
+/// The space that a step needed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SpaceUse {
+    /// The number of times that the step began with an empty table.
+    pub(crate) batches: u64,
+    /// The most bytes of memory that the step held.
+    pub(crate) memory: usize,
+    /// Bytes that the step wrote to temporary files.
+    pub(crate) disk: u64,
+    /// The most keys that the step's table had.
+    pub(crate) keys: usize,
+    /// Set if a sort left out rows behind the wanted rows.
+    pub(crate) top: bool,
+}
+
+impl SpaceUse {
+    /// Counts a filled table.
+    pub(crate) fn table(&mut self, memory: usize, keys: usize) {
+        self.batches += 1;
+        self.memory = self.memory.max(memory);
+        self.keys = self.keys.max(keys);
+    }
+}
+
+/// A step whose runs are measured.
+pub(crate) struct Measured {
+    step: Running,
+    node: usize,
+    begun: bool,
+}
+
+impl Measured {
+    pub(crate) fn new(node: &PlanNode, step: Running) -> Self {
+        Self { step, node: address(node), begun: false }
+    }
+}
+
+impl Step for Measured {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let timing = rt.state.measures.as_ref().is_some_and(|measures| measures.timing);
+        let now =
+            |rt: &Runtime<'_, '_>| if timing { rt.exec.environment.clock_timestamp() } else { 0 };
+        let before = now(rt);
+        let gave = self.step.next(row, rt)?;
+        let took = now(rt) - before;
+        if let Some(measures) = &mut rt.state.measures {
+            let measure = measures.steps.entry(self.node).or_default();
+            measure.add_rows(!self.begun, usize::from(gave), took);
+        }
+        self.begun = true;
+        Ok(gave)
     }
 }

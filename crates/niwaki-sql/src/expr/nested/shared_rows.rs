@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use niwaki_types::Datum;
 
-use super::kept_rows::{KeptReader, KeptRows, Memory, RowKeeper};
-use super::{Running, row_bytes, start};
+use super::start;
 use crate::error::Result;
-use crate::expr::Runtime;
+use crate::expr::{Running, Runtime};
 use crate::plan::SubPlan;
+use crate::spool::{KeptReader, KeptRows, Memory, RowKeeper, row_bytes};
 
 /// The least number of rows of a file.
 const FILE_ROWS_MIN: usize = 64;
@@ -32,19 +32,22 @@ pub(crate) struct SharedRows {
 }
 
 /// Returns the state of a WITH query, and begins the query if it has not begun.
-fn state_of<'s>(plan: &SubPlan, rt: &'s mut Runtime<'_, '_>) -> &'s mut SharedRows {
+fn state_of<'s>(plan: &SubPlan, rt: &'s mut Runtime<'_, '_>) -> Result<&'s mut SharedRows> {
     let state = &mut *rt.state;
     if state.shared.len() <= plan.number {
         state.shared.resize_with(plan.number + 1, || None);
     }
-    let begun = state.shared[plan.number].take().unwrap_or_else(|| SharedRows {
-        step: Some(start(&plan.root, state)),
-        rows: Memory::default(),
-        held: 0,
-        files: Vec::new(),
-        count: 0,
-    });
-    state.shared[plan.number].insert(begun)
+    let begun = match state.shared[plan.number].take() {
+        Some(begun) => begun,
+        None => SharedRows {
+            step: Some(start(plan, state)?),
+            rows: Memory::default(),
+            held: 0,
+            files: Vec::new(),
+            count: 0,
+        },
+    };
+    Ok(state.shared[plan.number].insert(begun))
 }
 
 /// Takes the step of a WITH query, and calls `run` with the step on a query level of its own. Puts
@@ -54,7 +57,7 @@ fn with_step(
     rt: &mut Runtime<'_, '_>,
     run: impl FnOnce(&mut Running, &mut Runtime<'_, '_>) -> Result<bool>,
 ) -> Result<bool> {
-    let Some(mut step) = state_of(plan, rt).step.take() else { return Ok(false) };
+    let Some(mut step) = state_of(plan, rt)?.step.take() else { return Ok(false) };
     rt.state.outer.push(Vec::new());
     // The CASE operands of the outer expression do not belong to the nested query.
     let operands = std::mem::take(&mut rt.state.case_operands);
@@ -62,7 +65,7 @@ fn with_step(
     rt.state.case_operands = operands;
     rt.state.outer.pop();
     if more? {
-        state_of(plan, rt).step = Some(step);
+        state_of(plan, rt)?.step = Some(step);
     }
     Ok(true)
 }
@@ -70,7 +73,7 @@ fn with_step(
 /// Computes more rows. Returns false if the query has ended.
 fn compute(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
     let (work_mem, width) = (rt.exec.work_mem, plan.columns.len());
-    let state = state_of(plan, rt);
+    let state = state_of(plan, rt)?;
     let count = state.count;
     // Rows behind a file go to files too.
     let fits = state.files.is_empty() && state.held <= work_mem && state.rows.has_room(width);
@@ -81,7 +84,7 @@ fn compute(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
             let more = step.next(&mut row, rt)?;
             if more {
                 let row = row.get(..width).unwrap_or(&row);
-                let state = state_of(plan, rt);
+                let state = state_of(plan, rt)?;
                 // A vector may have twice the capacity that its rows need.
                 state.held += row_bytes(row) + size_of_val(row);
                 state.rows.push(row);
@@ -101,7 +104,7 @@ fn compute(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
             }
         }
         let file = file.finish()?;
-        let state = state_of(plan, rt);
+        let state = state_of(plan, rt)?;
         state.files.push(file);
         state.count += written;
         Ok(more)
@@ -109,7 +112,7 @@ fn compute(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
 }
 
 /// Runs a WITH query to its end. Nothing reads the query's rows afterwards.
-pub(super) fn run_out(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<()> {
+pub(crate) fn run_out(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<()> {
     with_step(plan, rt, |step, rt| {
         let mut row = Vec::new();
         while step.next(&mut row, rt)? {
@@ -121,7 +124,7 @@ pub(super) fn run_out(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<()> {
 }
 
 /// A reading position in the rows of a WITH query.
-pub(super) struct SharedReader {
+pub(crate) struct SharedReader {
     plan: Arc<SubPlan>,
     /// The number of rows read from memory, and the number of files read.
     given: usize,
@@ -130,12 +133,12 @@ pub(super) struct SharedReader {
 }
 
 impl SharedReader {
-    pub(super) fn new(plan: &Arc<SubPlan>) -> Self {
+    pub(crate) fn new(plan: &Arc<SubPlan>) -> Self {
         Self { plan: Arc::clone(plan), given: 0, files: 0, file: None }
     }
 
     /// Puts the next row into `row`, which has the row's width. Returns false at the end.
-    pub(super) fn next(&mut self, row: &mut [Datum], rt: &mut Runtime<'_, '_>) -> Result<bool> {
+    pub(crate) fn next(&mut self, row: &mut [Datum], rt: &mut Runtime<'_, '_>) -> Result<bool> {
         loop {
             if let Some(file) = &mut self.file {
                 if file.next(row)? {
@@ -144,7 +147,7 @@ impl SharedReader {
                 self.file = None;
                 self.files += 1;
             }
-            let state = state_of(&self.plan, rt);
+            let state = state_of(&self.plan, rt)?;
             if let Some(kept) = state.rows.row(self.given) {
                 self.given += 1;
                 row.iter_mut().zip(kept).for_each(|(place, value)| place.clone_from(value));
