@@ -5,43 +5,11 @@ use std::ops::Bound;
 use niwaki_catalog::Relation;
 use niwaki_storage::Tid;
 use niwaki_table::{BitmapSource, ColumnKeys, ScanKeys};
-use niwaki_types::{Datum, KeyOrder, MARKER_VALUE, TypeOid, encode_key};
+use niwaki_types::{Datum, KeyOrder, MARKER_VALUE, encode_key};
 
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, Runtime};
+use crate::expr::{Expr, Fit, Runtime, fit};
 use crate::plan::{BitmapPlan, IndexPath, KeyCondition};
-
-/// A value converted to the column's own type, if the type can represent it.
-pub(crate) enum Fit {
-    Value(Datum),
-    /// Smaller than all values of the type.
-    Below,
-    /// Greater than all values of the type.
-    Above,
-    Null,
-}
-
-/// Converts an integer to the width of the column's type.
-pub(crate) fn fit(value: &Datum, column: TypeOid) -> Fit {
-    let integer = match value {
-        Datum::Null => return Fit::Null,
-        Datum::Int2(v) if column != TypeOid::INT2 => i64::from(*v),
-        Datum::Int4(v) if column != TypeOid::INT4 => i64::from(*v),
-        Datum::Int8(v) if column != TypeOid::INT8 => *v,
-        value => return Fit::Value(value.clone()),
-    };
-    let fitted = match column {
-        TypeOid::INT2 => i16::try_from(integer).ok().map(Datum::Int2),
-        TypeOid::INT4 => i32::try_from(integer).ok().map(Datum::Int4),
-        TypeOid::INT8 => Some(Datum::Int8(integer)),
-        _ => Some(value.clone()),
-    };
-    match fitted {
-        Some(value) => Fit::Value(value),
-        None if integer < 0 => Fit::Below,
-        None => Fit::Above,
-    }
-}
 
 /// Returns the order of an index's key column.
 pub(super) fn key_order(relation: &Relation, index: usize, column: usize) -> KeyOrder {

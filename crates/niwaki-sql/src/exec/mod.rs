@@ -50,7 +50,6 @@ use crate::expr::{Running, Runtime, State, UserFunction};
 use crate::plan::{FunctionBodies, PlanNode, SubPlan};
 
 pub use function::Calls;
-pub(crate) use keys::{Fit, fit};
 pub use trigger::FiredTrigger;
 
 /// The use of a step's rows by its caller, as far as known before the step runs.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
-use super::keys::{Fit, fit, key_order};
+use super::keys::key_order;
 use super::modify::change;
 use super::scan::fill_system;
 use crate::context::{RowSink, Scratch};
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, Runtime};
+use crate::expr::{Expr, Fit, Runtime, fit};
 use crate::plan::{KeyCondition, ModifyPlan, PathPlan, PlanNode, ScanPlan};
 use crate::query::ModifyKind;
 

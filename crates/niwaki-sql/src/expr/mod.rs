@@ -5,6 +5,7 @@ mod cast;
 pub(crate) mod collation;
 mod domain;
 mod eval;
+mod fit;
 mod hashed;
 pub(crate) mod json_records;
 pub(crate) mod measure;
@@ -31,6 +32,7 @@ pub(crate) use cast::{cast_compared, cast_value, coerce_length, shows_names, val
 pub(crate) use collation::Collation;
 pub(crate) use domain::DomainRules;
 pub(crate) use eval::{Runtime, State, is_true, work_on};
+pub(crate) use fit::{Fit, fit};
 pub(crate) use hashed::{LookUp, for_key, is_hashed, key_type};
 pub use object_names::object_input;
 pub(crate) use object_names::{ROLES, function_name, object_name, row_type_name, type_name};

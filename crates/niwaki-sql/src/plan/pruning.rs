@@ -7,8 +7,7 @@ use niwaki_catalog::{Bound, Edge, PartitionStrategy, Partitions, Relation, compa
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::comparison::key_compatible;
-use crate::exec::{Fit, fit};
-use crate::expr::{Expr, ExprKind};
+use crate::expr::{Expr, ExprKind, Fit, fit};
 
 /// Evaluates an expression that reads no column of the table, if its value is known.
 pub(crate) type ValueOf<'v> = dyn FnMut(&Expr) -> Option<Datum> + 'v;

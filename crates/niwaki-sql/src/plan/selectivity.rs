@@ -5,8 +5,7 @@ use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
 
 use super::derived::{boolean, pattern};
 use crate::ahead;
-use crate::exec::{Fit, fit};
-use crate::expr::{Expr, ExprKind};
+use crate::expr::{Expr, ExprKind, Fit, fit};
 use crate::functions::{Function, Volatility};
 use crate::query::reads_only;
 
