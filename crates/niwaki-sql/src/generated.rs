@@ -12,8 +12,9 @@ use crate::analyze::{
 };
 use crate::context::{AnalyzeContext, ExecContext};
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, ExprKind, Runtime, State};
-use crate::index_expression::{is_immutable, refuse_domains, refuse_user_functions};
+use crate::expr::{
+    Expr, ExprKind, Runtime, State, is_immutable, refuse_domains, refuse_user_functions,
+};
 use crate::sessionless;
 
 /// Reads the GENERATED ALWAYS AS expression of a column (`target`, its type and name) of

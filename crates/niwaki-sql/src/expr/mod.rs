@@ -3,10 +3,12 @@
 mod batch;
 mod cast;
 pub(crate) mod collation;
+mod compiled;
 mod domain;
 mod eval;
 mod fit;
 mod hashed;
+mod immutable;
 pub(crate) mod json_records;
 pub(crate) mod measure;
 pub(crate) mod nested;
@@ -30,10 +32,14 @@ use crate::types::is_polymorphic;
 pub(crate) use batch::{Batch, Rows, Values};
 pub(crate) use cast::{cast_compared, cast_value, coerce_length, shows_names, value_text};
 pub(crate) use collation::Collation;
+pub(crate) use compiled::{CompiledExpression, compiled};
 pub(crate) use domain::DomainRules;
 pub(crate) use eval::{Runtime, State, is_true, work_on};
 pub(crate) use fit::{Fit, fit};
 pub(crate) use hashed::{LookUp, for_key, is_hashed, key_type};
+pub(crate) use immutable::{
+    is_immutable, is_immutable_over_parameters, refuse_domains, refuse_user_functions,
+};
 pub use object_names::object_input;
 pub(crate) use object_names::{ROLES, function_name, object_name, row_type_name, type_name};
 pub(crate) use step::{Running, Step};

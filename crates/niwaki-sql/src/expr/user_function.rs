@@ -144,7 +144,7 @@ pub(crate) fn keeps_promises(expr: &Expr, promised: Volatility, strict: bool) ->
     let promises = match promised {
         Volatility::Volatile => true,
         Volatility::Stable => !volatile_inside(expr),
-        Volatility::Immutable => crate::index_expression::is_immutable_over_parameters(expr),
+        Volatility::Immutable => super::is_immutable_over_parameters(expr),
     };
     promises && (!strict || is_strict(expr))
 }

@@ -1,15 +1,13 @@
 //! Index access paths: matches conditions with the keys of a table's indexes.
 
 use niwaki_catalog::IndexColumn;
-
 use niwaki_table::KeySource;
 
 use super::comparison::{Comparison, comparison, key_compatible};
 use super::cost::{self, IndexRead};
 use super::implication::implies;
 use super::scan::{Candidate, DISABLED_COST, IndexPath, KeyCondition, ScanPath, Table};
-use crate::expr::{Expr, ExprKind};
-use crate::index_expression::compiled;
+use crate::expr::{Expr, ExprKind, compiled};
 use crate::query::{SortKey, reads_only, split_conjuncts};
 
 /// Assumed number of distinct values of a column that was not analyzed: PostgreSQL's guess.

@@ -16,9 +16,8 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::ahead;
 use crate::error::Result;
-use crate::expr::{Expr, ExprKind, coerce_length};
+use crate::expr::{Expr, ExprKind, coerce_length, is_immutable};
 use crate::functions::{Function, operators_named};
-use crate::index_expression::is_immutable;
 use crate::query::{From, JoinTree};
 use crate::types::category;
 
