@@ -17,8 +17,7 @@ use super::write_view::WriteTarget;
 use super::{Analyzer, names_of};
 use crate::collation::collation_named;
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, ExprKind, compiled};
-use crate::plan::implies;
+use crate::expr::{Expr, ExprKind, compiled, implies};
 use crate::query::{ConflictPlan, ConflictUpdate, conjunction, split_conjuncts};
 use crate::store::RowLock;
 

@@ -9,6 +9,7 @@ mod eval;
 mod fit;
 mod hashed;
 mod immutable;
+mod implication;
 pub(crate) mod json_records;
 pub(crate) mod measure;
 pub(crate) mod nested;
@@ -40,6 +41,7 @@ pub(crate) use hashed::{LookUp, for_key, is_hashed, key_type};
 pub(crate) use immutable::{
     is_immutable, is_immutable_over_parameters, refuse_domains, refuse_user_functions,
 };
+pub(crate) use implication::implies;
 pub use object_names::object_input;
 pub(crate) use object_names::{ROLES, function_name, object_name, row_type_name, type_name};
 pub(crate) use step::{Running, Step};

@@ -5,9 +5,8 @@ use niwaki_table::KeySource;
 
 use super::comparison::{Comparison, comparison, key_compatible};
 use super::cost::{self, IndexRead};
-use super::implication::implies;
 use super::scan::{Candidate, DISABLED_COST, IndexPath, KeyCondition, ScanPath, Table};
-use crate::expr::{Expr, ExprKind, compiled};
+use crate::expr::{Expr, ExprKind, compiled, implies};
 use crate::query::{SortKey, reads_only, split_conjuncts};
 
 /// Assumed number of distinct values of a column that was not analyzed: PostgreSQL's guess.

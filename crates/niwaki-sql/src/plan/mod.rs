@@ -12,7 +12,6 @@ mod estimate;
 mod extremes;
 mod function;
 mod group_count;
-mod implication;
 mod index_path;
 mod joins;
 mod parallel;
@@ -42,7 +41,6 @@ use crate::query::{
 pub(crate) use append::{AppendMember, AppendPlan, is_early};
 pub(crate) use estimate::{Estimate, estimate};
 pub(crate) use function::{BodyStatement, FunctionBodies, FunctionBody};
-pub(crate) use implication::implies;
 pub(crate) use planner::plan_statement;
 pub(crate) use pruning::possible_leaves;
 pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};

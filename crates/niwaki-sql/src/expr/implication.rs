@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 
 use niwaki_types::{Datum, TypeOid, compare};
 
-use crate::expr::{Expr, ExprKind};
+use super::{Expr, ExprKind};
 
 /// Returns whether every row for which all `conditions` are true satisfies `predicate`.
 pub(crate) fn implies(conditions: &[Expr], predicate: &Expr) -> bool {
