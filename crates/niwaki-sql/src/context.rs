@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Oid, Relation, SearchPath, SystemSource};
+use niwaki_env::stack::TooDeep;
 use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 
-use crate::analyze::CalledFunctions;
-use crate::error::Result;
-use crate::exec::Calls;
+use crate::error::{Result, SqlError};
 use crate::expr::{Collation, Expr};
+use crate::plan::CalledFunctions;
 use crate::store::Store;
 
 /// The input of analysis and planning.
@@ -507,5 +507,41 @@ impl CommandTag {
             Self::Merge => "MERGE",
             Self::Explain => "EXPLAIN",
         }
+    }
+}
+
+/// The nesting depth of calls of users' functions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Calls {
+    /// The number of surrounding calls.
+    depth: u32,
+    /// Calls of triggers' functions, and what foreign keys do, which are triggers in PostgreSQL.
+    triggers: u32,
+}
+
+/// The most calls inside one another, even if each takes little stack.
+/// Each call may hold a snapshot, and a database has a few thousand snapshots for all sessions.
+const DEPTH_MAX: u32 = 1_000;
+
+/// The error hint for a function that calls itself without end.
+const HINT: &str = "A function calls itself too often, directly or through others.";
+
+impl Calls {
+    pub(crate) fn inside(self) -> Result<Self> {
+        if self.depth >= DEPTH_MAX {
+            return Err(SqlError::from(TooDeep).with_hint(HINT));
+        }
+        Ok(Self { depth: self.depth + 1, ..self })
+    }
+
+    /// Those around what a trigger runs.
+    #[must_use]
+    pub fn inside_trigger(self) -> Self {
+        Self { triggers: self.triggers.saturating_add(1), ..self }
+    }
+
+    /// `pg_trigger_depth()`
+    pub(crate) fn trigger_depth(self) -> i32 {
+        i32::try_from(self.triggers).unwrap_or(i32::MAX)
     }
 }

@@ -40,24 +40,23 @@ pub mod utility;
 pub mod walk;
 
 pub use analyze::{
-    CalledFunctions, CursorTable, NewView, SUPPRESS_REDUNDANT, ValueFor, Writable, analyze,
-    analyze_assigned, analyze_for_cursor, analyze_for_values, analyze_function, analyze_view,
-    analyze_view_rows, analyze_without_parameters, check_domain_expression, check_function,
-    check_stored_trigger, check_trigger, check_view, condition_columns, define_check,
-    define_default, define_domain_check, view_not_updatable,
+    CursorTable, NewView, SUPPRESS_REDUNDANT, ValueFor, Writable, analyze, analyze_assigned,
+    analyze_for_cursor, analyze_for_values, analyze_function, analyze_view, analyze_view_rows,
+    analyze_without_parameters, check_domain_expression, check_function, check_stored_trigger,
+    check_trigger, check_view, condition_columns, define_check, define_default,
+    define_domain_check, view_not_updatable,
 };
 pub use collation::refuse_uncollated;
 pub use column_names::{rename_column, rename_field};
 pub use context::{
-    AdvisoryLock, AdvisoryNumber, AnalyzeContext, ColumnInfo, CommandTag, Completion, CostSettings,
-    Environment, ExecContext, NothingLeft, PlannerSettings, RecordFields, RowSink, Scratch,
-    StatementEnd, TEMP_CHUNK_BYTES,
+    AdvisoryLock, AdvisoryNumber, AnalyzeContext, Calls, ColumnInfo, CommandTag, Completion,
+    CostSettings, Environment, ExecContext, NothingLeft, PlannerSettings, RecordFields, RowSink,
+    Scratch, StatementEnd, TEMP_CHUNK_BYTES,
 };
 pub use database::check_database;
 pub use deparse::view_text;
 pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use exec::numbered_rows::NumberedRows;
-pub use exec::{Calls, FiredTrigger};
 pub use explain::ExplainOptions;
 pub use expr::object_input as object_number;
 pub use functions::{is_function_shown, is_operator_shown};
@@ -68,6 +67,7 @@ pub use index_expression::{
 };
 pub use index_text::index_definition_text;
 pub use numbered::{Named, nextval_of, objects_named, type_number};
+pub use plan::{CalledFunctions, FiredTrigger};
 pub use plpgsql::read_body;
 pub use shown::{shown_domain_check, shown_expression, trigger_condition};
 pub use spool::{KeptReader, KeptRows, RowKeeper};

@@ -12,10 +12,9 @@ use niwaki_table::TempSpace;
 use niwaki_types::{ColumnMask, Datum, TextSettings};
 
 use crate::context::{
-    AnalyzeContext, Environment, ExecContext, NothingLeft, PlannerSettings, Scratch,
+    AnalyzeContext, Calls, Environment, ExecContext, NothingLeft, PlannerSettings, Scratch,
 };
 use crate::error::{Result, SqlError};
-use crate::exec::Calls;
 use crate::store::{
     InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState,
     SharedStore, Store, TableLock,

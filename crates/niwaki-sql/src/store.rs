@@ -11,7 +11,7 @@ use niwaki_types::{ColumnMask, Datum, Vector};
 
 use crate::context::CommandTag;
 use crate::error::{Result, SqlError};
-use crate::exec::FiredTrigger;
+use crate::plan::FiredTrigger;
 
 /// Size of large values, in bytes, after which a batch ends, however few rows it has: a thousand
 /// rows of 10 MB are too much. Small values are inline in their

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::NodeEnum;
 
+use super::Analyzer;
 use super::scope::{Place, Scope};
-use super::{Analyzer, CalledFunctions};
 use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 use crate::parse::ParsedStatement;
+use crate::plan::CalledFunctions;
 use crate::query::{Body, Distinct, From, Query, Select, StatementBody, StatementQuery, Windowing};
 use crate::statement::Statement;
 use crate::types::CastContext;

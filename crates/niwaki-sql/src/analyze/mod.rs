@@ -64,7 +64,7 @@ use crate::error::{Result, SqlError};
 use crate::explain::ExplainOptions;
 use crate::expr::DomainRules;
 use crate::parse::{ParsedStatement, position_of};
-use crate::plan::{FunctionBodies, plan_statement};
+use crate::plan::{CalledFunctions, FunctionBodies, plan_statement};
 use crate::query::{SharedQuery, StatementBody, StatementQuery};
 use crate::rewrite::{Values, rewrite};
 use crate::statement::{Planned, Statement};
@@ -74,7 +74,7 @@ pub use assigned_value::{ValueFor, analyze_assigned};
 pub use current_of::CursorTable;
 pub(crate) use domain::domain_check;
 pub use domain::{check_domain_expression, define_domain_check};
-pub use routine::{CalledFunctions, analyze_function, check_function};
+pub use routine::{analyze_function, check_function};
 pub(crate) use scope::SYSTEM_COLUMNS;
 use scope::Scope;
 pub(crate) use stored::{

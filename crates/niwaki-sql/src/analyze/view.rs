@@ -12,16 +12,16 @@ use niwaki_catalog::{
 };
 use niwaki_env::stack;
 use niwaki_types::{ColumnType, DateOrder, Datum, IntervalStyle, TextSettings, TypeOid};
-use pg_query::NodeEnum;
-use pg_query::protobuf;
+use pg_query::{NodeEnum, protobuf};
 
+use super::Analyzer;
 use super::updatable::not_updatable;
-use super::{Analyzer, CalledFunctions};
 use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::numbered::{NUMBERS, Number};
 use crate::parse::ParsedStatement;
+use crate::plan::CalledFunctions;
 use crate::query::{
     Body, ItemKind, Query, Select, SharedQuery, SlotRange, StatementBody, StatementQuery,
     reads_slots,

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use niwaki_env::stack::{self, TooDeep};
+use niwaki_env::stack;
 use niwaki_types::{Datum, Record, TypeOid, UserTypes};
 
 use super::start;
@@ -15,42 +15,6 @@ use crate::plan::{BodyStatement, FunctionBody};
 use crate::query::ResultShape;
 use crate::spool::{KeptReader, RowKeeper};
 use crate::types::format_oid;
-
-/// The nesting depth of calls of users' functions.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Calls {
-    /// The number of surrounding calls.
-    depth: u32,
-    /// Calls of triggers' functions, and what foreign keys do, which are triggers in PostgreSQL.
-    triggers: u32,
-}
-
-/// The most calls inside one another, even if each takes little stack.
-/// Each call may hold a snapshot, and a database has a few thousand snapshots for all sessions.
-const DEPTH_MAX: u32 = 1_000;
-
-/// The error hint for a function that calls itself without end.
-const HINT: &str = "A function calls itself too often, directly or through others.";
-
-impl Calls {
-    fn inside(self) -> Result<Self> {
-        if self.depth >= DEPTH_MAX {
-            return Err(SqlError::from(TooDeep).with_hint(HINT));
-        }
-        Ok(Self { depth: self.depth + 1, ..self })
-    }
-
-    /// Those around what a trigger runs.
-    #[must_use]
-    pub fn inside_trigger(self) -> Self {
-        Self { triggers: self.triggers.saturating_add(1), ..self }
-    }
-
-    /// `pg_trigger_depth()`
-    pub(crate) fn trigger_depth(self) -> i32 {
-        i32::try_from(self.triggers).unwrap_or(i32::MAX)
-    }
-}
 
 /// Returns the value of a call.
 pub(super) fn call(

@@ -49,9 +49,6 @@ use crate::expr::nested::Executor;
 use crate::expr::{Running, Runtime, State, UserFunction};
 use crate::plan::{FunctionBodies, PlanNode, SubPlan};
 
-pub use function::Calls;
-pub use trigger::FiredTrigger;
-
 /// The use of a step's rows by its caller, as far as known before the step runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Demand {

@@ -13,21 +13,10 @@ use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::expr::measure::Measures;
-use crate::plan::FunctionBodies;
+use crate::plan::FiredTrigger;
 use crate::plpgsql::RowName;
 use crate::query::{RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall};
 use crate::spool::row_bytes;
-
-/// An AFTER trigger that fires when the statement has ended.
-#[derive(Debug)]
-pub struct FiredTrigger {
-    triggers: Arc<RowTriggers>,
-    call: Arc<TriggerCall>,
-    old: Option<Vec<Datum>>,
-    new: Option<Vec<Datum>>,
-    /// Bodies of the users' functions that the trigger calls.
-    functions: Option<Arc<FunctionBodies>>,
-}
 
 impl FiredTrigger {
     /// Fires the trigger.

@@ -5,6 +5,7 @@
 mod append;
 mod backward;
 mod bitmap_path;
+mod called;
 mod comparison;
 mod cost;
 mod derived;
@@ -20,6 +21,7 @@ mod pruning;
 mod scan;
 mod selectivity;
 mod tid_path;
+mod trigger;
 mod virtual_key;
 mod window;
 mod window_order;
@@ -39,11 +41,13 @@ use crate::query::{
 };
 
 pub(crate) use append::{AppendMember, AppendPlan, is_early};
+pub use called::CalledFunctions;
 pub(crate) use estimate::{Estimate, estimate};
 pub(crate) use function::{BodyStatement, FunctionBodies, FunctionBody};
 pub(crate) use planner::plan_statement;
 pub(crate) use pruning::possible_leaves;
 pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
+pub use trigger::FiredTrigger;
 pub(crate) use window::{WindowCalls, WindowPlan};
 
 /// A nested query with its own rows.

@@ -7,10 +7,10 @@ use niwaki_types::TypeOid;
 use super::super::Analyzer;
 use super::super::call::Concrete;
 use super::super::stored::Form;
-use super::CalledFunctions;
 use crate::context::AnalyzeContext;
 use crate::error::{Result, SqlError};
 use crate::expr::FunctionKey;
+use crate::plan::CalledFunctions;
 use crate::types::{element_of, is_polymorphic};
 use crate::utility::{CreateFunction, ParameterSpec};
 

@@ -11,53 +11,21 @@ mod define;
 mod parameters;
 mod shape;
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
-use niwaki_catalog::{FunctionDefinition, FunctionVolatility, Oid, Relation};
-use niwaki_env::hash::HashMap;
+use niwaki_catalog::{FunctionDefinition, FunctionVolatility, Oid};
 use niwaki_env::stack;
-use niwaki_types::{TextSettings, TypeOid};
+use niwaki_types::TypeOid;
 
 use super::Analyzer;
-use crate::context::{AnalyzeContext, RecordFields};
+use crate::context::RecordFields;
 use crate::error::Result;
 use crate::expr::{FunctionKey, UserFunction};
 use crate::functions::Volatility;
-use crate::plan::FunctionBodies;
 use crate::query::ResultShape;
-use crate::store::TableLock;
 
 pub use define::{analyze_function, check_function};
 pub(super) use parameters::Routine;
-
-/// The users' functions that one statement calls, at any depth.
-#[derive(Debug)]
-pub struct CalledFunctions<'a> {
-    /// Settings for literals in bodies: the session's, whatever settings an enclosing view has.
-    text: &'a TextSettings,
-    now: i64,
-    found: RefCell<Found>,
-}
-
-#[derive(Debug, Default)]
-struct Found {
-    known: HashMap<FunctionKey, Arc<UserFunction>>,
-    bodies: FunctionBodies,
-    relations: Vec<(Arc<Relation>, TableLock)>,
-}
-
-impl<'a> CalledFunctions<'a> {
-    pub(super) fn new(context: &AnalyzeContext<'a>) -> Self {
-        Self { text: context.text, now: context.now, found: RefCell::default() }
-    }
-
-    /// Returns the bodies, and the relations that these name.
-    pub(super) fn take(&self) -> (FunctionBodies, Vec<(Arc<Relation>, TableLock)>) {
-        let found = self.found.take();
-        (found.bodies, found.relations)
-    }
-}
 
 fn volatility_of(definition: &FunctionDefinition) -> Volatility {
     match definition.traits.volatility {
