@@ -9,6 +9,7 @@ use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 
+use crate::definitions::{Definitions, Known};
 use crate::error::{Result, SqlError};
 use crate::expr::{Collation, Expr};
 use crate::plan::CalledFunctions;
@@ -171,6 +172,11 @@ pub struct ExecContext<'a> {
 }
 
 impl ExecContext<'_> {
+    /// Returns the answers to questions about stored definitions.
+    pub(crate) fn definitions(&self) -> &'static dyn Definitions {
+        self.scratch.definitions.0
+    }
+
     /// Returns the same context for a nested statement, which sees another catalog.
     pub fn inside<'b>(&'b mut self, catalog: &'b CatalogState) -> ExecContext<'b> {
         ExecContext {
@@ -219,8 +225,8 @@ impl StatementEnd for NothingLeft {
     }
 }
 
-/// State that a session keeps between executions: buffers that point statements reuse, and the
-/// random numbers that `setseed` started.
+/// State that a session keeps between executions: buffers that point statements reuse, the random
+/// numbers that `setseed` started, and the way to definitions.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(crate) key: Vec<u8>,
@@ -228,6 +234,8 @@ pub struct Scratch {
     pub(crate) new: Vec<Datum>,
     pub(crate) output: Vec<Datum>,
     pub(crate) random: Option<crate::functions::SeededRandom>,
+    /// The definitions that functions may ask about.
+    pub(crate) definitions: Known,
 }
 
 /// The key of an advisory lock.

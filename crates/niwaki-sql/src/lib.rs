@@ -9,6 +9,7 @@ mod column_names;
 mod context;
 pub mod copy;
 mod database;
+mod definitions;
 mod deparse;
 mod error;
 mod exec;
@@ -40,7 +41,7 @@ pub mod utility;
 pub mod walk;
 
 pub use analyze::{
-    CursorTable, NewView, SUPPRESS_REDUNDANT, ValueFor, Writable, analyze, analyze_assigned,
+    CursorTable, NewView, SUPPRESS_REDUNDANT, ValueFor, analyze, analyze_assigned,
     analyze_for_cursor, analyze_for_values, analyze_function, analyze_view, analyze_view_rows,
     analyze_without_parameters, check_domain_expression, check_function, check_stored_trigger,
     check_trigger, check_view, condition_columns, define_check, define_default,
@@ -54,6 +55,7 @@ pub use context::{
     Scratch, StatementEnd, TEMP_CHUNK_BYTES,
 };
 pub use database::check_database;
+pub use definitions::Writable;
 pub use deparse::view_text;
 pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use exec::numbered_rows::NumberedRows;

@@ -87,7 +87,6 @@ pub use trigger::{SUPPRESS_REDUNDANT, check_stored_trigger, check_trigger, condi
 pub use view::{NewView, analyze_view, analyze_view_rows, check_view, view_not_updatable};
 pub(crate) use view::{ViewQuery, view_query};
 use with::{Context, Cte, Recursion};
-pub use write_view::Writable;
 
 /// State of the analysis of one statement.
 pub(crate) struct Analyzer<'a> {

@@ -11,6 +11,7 @@ use super::scope::{Item, ItemColumn, column_of};
 use super::updatable::{base, not_updatable};
 use super::{Analyzer, SYSTEM_COLUMNS};
 use crate::context::AnalyzeContext;
+use crate::definitions::Writable;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
@@ -55,21 +56,7 @@ enum ColumnTarget {
     Computed,
 }
 
-/// The permitted changes of a relation.
-#[derive(Clone, Debug, Default)]
-pub struct Writable {
-    /// True if rows can be deleted.
-    pub rows: bool,
-    /// The columns that can be assigned.
-    pub columns: Vec<bool>,
-}
-
 impl Writable {
-    /// Returns whether rows can be inserted and updated.
-    pub fn values(&self) -> bool {
-        self.rows && self.columns.contains(&true)
-    }
-
     /// Returns the permitted changes of a relation in a catalog.
     pub fn of(relation: &Arc<Relation>, catalog: &CatalogState) -> Self {
         if relation.kind == RelationKind::Table {

@@ -9,6 +9,7 @@ mod from;
 mod level;
 mod lines;
 mod query;
+mod texts;
 mod windows;
 
 use niwaki_catalog::{CatalogState, Relation, SearchPath};
@@ -22,6 +23,7 @@ use crate::sessionless;
 
 pub(crate) use level::Level;
 pub(crate) use query::nested;
+pub(crate) use texts::offer_definitions;
 
 /// Returns the query of a user's view, as PostgreSQL shows it; without needless brackets if
 /// `pretty`. Constants are shown in the styles of `styles`, however the user wrote them.

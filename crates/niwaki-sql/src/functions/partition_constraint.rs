@@ -92,7 +92,14 @@ impl<'k, 'e> Key<'k, 'e> {
     /// Returns a condition as PostgreSQL shows it.
     fn shown(&self, condition: &str) -> Result<String> {
         let (catalog, path) = (self.exec.catalog, self.exec.path);
-        crate::shown::show(condition, Some(self.partition), None, catalog, path, false)
+        self.exec.definitions().expression(
+            condition,
+            Some(self.partition),
+            None,
+            catalog,
+            path,
+            false,
+        )
     }
 
     /// Returns the bounds of all partitions but the default one, in their order.

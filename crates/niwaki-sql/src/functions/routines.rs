@@ -117,7 +117,8 @@ fn trigger_text(
         trigger.time.word(),
     );
     if let Some(when) = &trigger.when {
-        let shown = crate::shown::trigger_condition(when, table, exec.catalog, exec.path, pretty);
+        let shown =
+            exec.definitions().trigger_condition(when, table, exec.catalog, exec.path, pretty);
         // Writing to a string cannot fail.
         let _ = write!(text, "WHEN ({shown}) ");
     }

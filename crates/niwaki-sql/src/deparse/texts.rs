@@ -1,0 +1,95 @@
+//! The answers to questions of functions about stored definitions.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{CatalogState, Relation, SearchPath};
+use niwaki_types::{ColumnType, TextSettings};
+
+use super::view_text;
+use crate::context::ExecContext;
+use crate::definitions::{Definitions, Known, Writable};
+use crate::error::Result;
+use crate::index_text::{column_text, definition_text};
+use crate::shown::{show, shown_domain_check, trigger_condition};
+
+/// Lets the functions of a statement ask about definitions.
+#[inline]
+pub(crate) fn offer_definitions(exec: &mut ExecContext<'_>) {
+    exec.scratch.definitions = Known(&Texts);
+}
+
+/// Reads definitions again, and shows them.
+#[derive(Debug)]
+struct Texts;
+
+impl Definitions for Texts {
+    fn expression(
+        &self,
+        text: &str,
+        relation: Option<&Arc<Relation>>,
+        target: Option<(ColumnType, &str)>,
+        catalog: &CatalogState,
+        path: &SearchPath,
+        pretty: bool,
+    ) -> Result<String> {
+        show(text, relation, target, catalog, path, pretty)
+    }
+
+    fn domain_check(
+        &self,
+        text: &str,
+        value: ColumnType,
+        catalog: &CatalogState,
+        path: &SearchPath,
+        pretty: bool,
+    ) -> Result<String> {
+        shown_domain_check(text, value, catalog, path, pretty)
+    }
+
+    fn view(
+        &self,
+        relation: &Relation,
+        catalog: &CatalogState,
+        path: &SearchPath,
+        pretty: bool,
+        styles: &TextSettings,
+    ) -> Result<String> {
+        view_text(relation, catalog, path, pretty, styles)
+    }
+
+    fn trigger_condition(
+        &self,
+        text: &str,
+        table: &Arc<Relation>,
+        catalog: &CatalogState,
+        path: &SearchPath,
+        pretty: bool,
+    ) -> String {
+        trigger_condition(text, table, catalog, path, pretty)
+    }
+
+    fn index(
+        &self,
+        catalog: &CatalogState,
+        relation: &Relation,
+        path: &SearchPath,
+        pretty: bool,
+    ) -> Option<String> {
+        definition_text(catalog, relation, path, pretty)
+    }
+
+    fn index_column(
+        &self,
+        catalog: &CatalogState,
+        relation: &Relation,
+        number: usize,
+        path: &SearchPath,
+        pretty: bool,
+    ) -> Option<String> {
+        column_text(catalog, relation, number, path, pretty)
+    }
+
+    fn writable(&self, relation: &Arc<Relation>, catalog: &CatalogState) -> Writable {
+        Writable::of(relation, catalog)
+    }
+}
