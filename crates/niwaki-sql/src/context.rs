@@ -233,7 +233,7 @@ pub struct Scratch {
     pub(crate) row: Vec<Datum>,
     pub(crate) new: Vec<Datum>,
     pub(crate) output: Vec<Datum>,
-    pub(crate) random: Option<crate::functions::SeededRandom>,
+    pub(crate) random: Option<crate::seeded_random::SeededRandom>,
     /// The definitions that functions may ask about.
     pub(crate) definitions: Known,
 }

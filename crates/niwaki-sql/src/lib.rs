@@ -29,6 +29,7 @@ mod plpgsql;
 mod query;
 mod regexp;
 mod rewrite;
+mod seeded_random;
 mod sequence_row;
 mod sessionless;
 pub mod settings;
@@ -61,7 +62,7 @@ pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use exec::numbered_rows::NumberedRows;
 pub use explain::ExplainOptions;
 pub use expr::object_input as object_number;
-pub use functions::{is_function_shown, is_operator_shown};
+pub use crate::functions::{is_function_shown, is_operator_shown};
 pub use generated::{RowExpression, read_generated};
 pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,

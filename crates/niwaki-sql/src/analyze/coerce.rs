@@ -5,8 +5,7 @@ use niwaki_types::{ColumnType, Datum, InputContext, TypeOid};
 
 use super::Analyzer;
 use crate::error::{Result, SqlError};
-use crate::expr::{CastPurpose, Expr, ExprKind, object_input, shows_names};
-use crate::functions::path_input;
+use crate::expr::{CastPurpose, Expr, ExprKind, object_input, path_input, shows_names};
 use crate::types::{CastContext, CastPath, cast_path, category, converts_implicitly, is_preferred};
 
 impl Analyzer<'_> {

@@ -8,9 +8,9 @@ use niwaki_types::{
 };
 
 use super::object_names::{object_input, object_name};
+use super::path_input;
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-use crate::functions::path_input;
 use crate::types::{CastContext, CastPath, cast_path, element_of};
 
 /// Converts a value that is not NULL.
@@ -91,7 +91,7 @@ pub(crate) fn cast_value(
         (
             Datum::Date(_) | Datum::Timestamp(_) | Datum::TimestampTz(_),
             T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ,
-        ) => crate::functions::convert_time(value, to, exec.text),
+        ) => super::convert_time(value, to, exec.text),
         (
             Datum::Time(_)
             | Datum::TimeTz(_)
@@ -101,7 +101,7 @@ pub(crate) fn cast_value(
             T::TIME | T::TIMETZ | T::INTERVAL,
         ) => {
             let now = exec.environment.transaction_timestamp();
-            crate::functions::convert_time_of_day(value, to, exec.text, now)
+            super::convert_time_of_day(value, to, exec.text, now)
         }
         (Datum::Text(v), to) if to.is_object_name() => object_input(v, to, exec.catalog, exec.path),
         (Datum::Text(v), T::JSONPATH) => path_input(v),

@@ -4,7 +4,7 @@ use niwaki_catalog::{Oid, collation_name, type_collation};
 use niwaki_types::{ColumnType, TypeOid};
 
 use super::{Expr, ExprKind, Nested, SubQueryKind};
-use crate::functions::collated::needs_collation;
+use crate::functions::{Function, T};
 
 /// The collation `default` of text types, for values without another collation.
 pub(crate) const DEFAULT: Oid = Oid(100);
@@ -251,5 +251,30 @@ fn each_part(kind: &ExprKind, visit: &mut dyn FnMut(&Expr)) {
         ExprKind::NullIf { equal, .. } if equal.derived.is_error() => visit(equal),
         ExprKind::NullIf { equal, .. } => equal.for_each_child(&mut |part| visit(part)),
         _ => kind.for_each_child(&mut |part| visit(part)),
+    }
+}
+
+/// Returns the name for the error message of a function that fails when no collation can be
+/// determined.
+pub(crate) fn needs_collation(function: &Function) -> Option<&'static str> {
+    let compares =
+        |ty: &_| matches!(*ty, T::TEXT | T::BPCHAR | T::NAME | T::ARRAY | T::COMPATIBLES);
+    match function.name {
+        "lower" => Some("lower() function"),
+        "upper" => Some("upper() function"),
+        "initcap" => Some("initcap() function"),
+        "~~*" | "!~~*" => Some("ILIKE"),
+        "~" | "~*" | "!~" | "!~*" => Some("regular expression"),
+        "substring" if function.arguments.get(1) == Some(&T::TEXT) => Some("regular expression"),
+        name if name.starts_with("regexp_") => Some("regular expression"),
+        "=" | "<>" | "<" | "<=" | ">" | ">=" | "@>" | "<@" | "&&"
+            if function.arguments.iter().any(compares) =>
+        {
+            Some(STRING_COMPARISON)
+        }
+        "position" | "strpos" | "replace" | "split_part" | "starts_with" | "^@"
+        | "string_to_array" | "string_to_table" | "array_position" | "array_positions"
+        | "array_remove" | "array_replace" => Some(STRING_COMPARISON),
+        _ => None,
     }
 }

@@ -8,8 +8,7 @@ use niwaki_types::{
     Datum, datetime, float4_to_char, float8_to_char, int4_to_char, int8_to_char, numeric_to_char,
 };
 
-use super::operators::wrong_types;
-use super::{Function, functions};
+use super::{Function, functions, wrong_types};
 use crate::context::ExecContext;
 use crate::error::Result;
 

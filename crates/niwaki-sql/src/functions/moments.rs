@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use niwaki_types::{Datum, Interval, TimeZone, TypeOid, datetime};
 
-use super::operators::wrong_types;
-use super::time::convert_time;
-use super::{Function, functions};
+use super::{Function, functions, wrong_types};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::expr::convert_time;
 
 /// The longest sleep, in microseconds: a year, which is long enough and far below the largest
 /// count.

@@ -6,17 +6,12 @@ use niwaki_types::growing::charge_whole;
 use niwaki_types::{ArithmeticOperator, Datum, TypeError, TypeOid, arithmetic, compare};
 
 use super::pattern::{like, like_bytes};
-use super::{Function, functions};
+use super::{Function, functions, wrong_types};
 use crate::error::{Result, SqlError};
 
 #[cold]
 pub(super) fn range(type_name: &str) -> SqlError {
     TypeError::out_of_range(type_name).into()
-}
-
-#[cold]
-pub(super) fn wrong_types(operator: &str) -> SqlError {
-    SqlError::internal(format!("operator {operator} was given values of other types"))
 }
 
 /// Returns both integers as int8, with the larger of their two widths.
@@ -345,26 +340,6 @@ pub(super) fn invert(value: Datum) -> Datum {
         Datum::Bool(value) => Datum::Bool(!value),
         other => other,
     }
-}
-
-/// Returns the comparison operator of this name for two values of one type. The grammar implies
-/// such conditions in CASE, IN, NULLIF, DISTINCT and joins with USING.
-pub(crate) fn compare_function(name: &str, oid: TypeOid) -> Option<&'static Function> {
-    let element = crate::types::element_of(oid);
-    // Arrays of a type without equality have no equality either.
-    if matches!(element, Some(TypeOid::JSON | TypeOid::JSONPATH)) {
-        return None;
-    }
-    let is_array = element.is_some();
-    let oid = match oid {
-        TypeOid::VARCHAR | TypeOid::UNKNOWN => TypeOid::TEXT,
-        object if object.is_object_name() => TypeOid::OID,
-        _ if is_array => crate::types::ANY_ARRAY,
-        _ if oid.is_enum() => crate::types::ANY_ENUM,
-        _ if oid.is_record() => TypeOid::RECORD,
-        oid => oid,
-    };
-    super::operators_named(name).iter().copied().find(|f| f.arguments == [oid, oid])
 }
 
 /// The six comparisons of each pair of types.

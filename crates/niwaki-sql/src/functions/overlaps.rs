@@ -3,8 +3,7 @@
 
 use niwaki_types::{Datum, TypeOid, compare, datetime};
 
-use super::operators::wrong_types;
-use super::{Function, functions};
+use super::{Function, functions, wrong_types};
 use crate::context::ExecContext;
 use crate::error::Result;
 

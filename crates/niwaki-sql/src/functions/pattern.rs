@@ -10,7 +10,7 @@ use crate::regexp::{Options, compile};
 fn texts<'d>(a: &'d Datum, b: &'d Datum) -> Result<(&'d str, &'d str)> {
     match (a, b) {
         (Datum::Text(a), Datum::Text(b)) => Ok((a, b)),
-        _ => Err(super::operators::wrong_types("~~")),
+        _ => Err(super::wrong_types("~~")),
     }
 }
 
@@ -107,7 +107,7 @@ pub(super) fn like_escape(pattern: &Datum, escape: &Datum) -> Result<Datum> {
 /// `like_escape` of byte strings.
 pub(super) fn like_escape_bytes(pattern: &Datum, escape: &Datum) -> Result<Datum> {
     let (Datum::Bytea(pattern), Datum::Bytea(escape)) = (pattern, escape) else {
-        return Err(super::operators::wrong_types("~~"));
+        return Err(super::wrong_types("~~"));
     };
     let pattern = with_backslash(&characters(pattern), &characters(escape))?;
     // Each character is the number of a byte, or a backslash.
@@ -143,7 +143,7 @@ fn with_backslash(pattern: &str, escape: &str) -> Result<String> {
 /// `bytea LIKE pattern`: byte by byte.
 pub(super) fn like_bytes(bytes: &Datum, pattern: &Datum) -> Result<Datum> {
     let (Datum::Bytea(bytes), Datum::Bytea(pattern)) = (bytes, pattern) else {
-        return Err(super::operators::wrong_types("~~"));
+        return Err(super::wrong_types("~~"));
     };
     matches_like(&characters(bytes), &characters(pattern), Some('\\')).map(Datum::Bool)
 }
@@ -277,7 +277,7 @@ pub(super) fn similar_to_escape(values: &[Datum]) -> Result<Datum> {
     let expression = match values {
         [Datum::Text(pattern)] => similar_expression(pattern, "\\")?,
         [Datum::Text(pattern), Datum::Text(escape)] => similar_expression(pattern, escape)?,
-        _ => return Err(super::operators::wrong_types("SIMILAR TO")),
+        _ => return Err(super::wrong_types("SIMILAR TO")),
     };
     Ok(Datum::Text(expression.into()))
 }
@@ -294,7 +294,7 @@ pub(super) fn similar_escape(values: &[Datum]) -> Result<Datum> {
 /// `substring(text SIMILAR pattern ESCAPE escape)`
 pub(super) fn substring_similar<const ASCII: bool>(values: &[Datum]) -> Result<Datum> {
     let [Datum::Text(text), Datum::Text(pattern), Datum::Text(escape)] = values else {
-        return Err(super::operators::wrong_types("SIMILAR"));
+        return Err(super::wrong_types("SIMILAR"));
     };
     substring_of::<ASCII>(text, &similar_expression(pattern, escape)?)
 }

@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use niwaki_types::TypeOid;
+
+use super::tables::{GROUPS, OPERATORS};
 use super::*;
 use crate::aggregates::AGGREGATES;
 use crate::types::{ANY, format_oid};

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use niwaki_types::{
-    ArithmeticOperator, Datum, Interval, TextSettings, TypeOid, datetime, zoned_arithmetic,
-};
+use niwaki_types::{ArithmeticOperator, Datum, Interval, TypeOid, datetime, zoned_arithmetic};
 
-use super::operators::{add, divide, multiply, negate, subtract, wrong_types};
-use super::{Function, functions};
+use super::operators::{add, divide, multiply, negate, subtract};
+use super::{Function, functions, wrong_types};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::expr::convert_time;
 
 fn interval(value: niwaki_types::Result<Interval>) -> Result<Datum> {
     Ok(Datum::Interval(Arc::new(value?)))
@@ -26,31 +25,6 @@ fn zoned_subtract(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum>
 fn zoned(operator: ArithmeticOperator, exec: &ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [a, b] = values else { return Err(wrong_types("+")) };
     Ok(zoned_arithmetic(operator, a, b, &exec.text.zone)?)
-}
-
-/// Converts between date, timestamp and timestamptz in the session's time zone.
-///
-/// # Errors
-/// `22008` when the target cannot show the moment.
-pub(crate) fn convert_time(value: &Datum, to: TypeOid, text: &TextSettings) -> Result<Datum> {
-    let zone = &text.zone;
-    Ok(match (value, to) {
-        (Datum::Date(d), TypeOid::TIMESTAMP) => Datum::Timestamp(datetime::date_to_timestamp(*d)?),
-        (Datum::Date(d), TypeOid::TIMESTAMPTZ) => {
-            Datum::TimestampTz(datetime::date_to_timestamptz(*d, zone)?)
-        }
-        (Datum::Timestamp(t), TypeOid::DATE) => Datum::Date(datetime::timestamp_to_date(*t)?),
-        (Datum::Timestamp(t), TypeOid::TIMESTAMPTZ) => {
-            Datum::TimestampTz(datetime::timestamp_to_timestamptz(*t, zone)?)
-        }
-        (Datum::TimestampTz(t), TypeOid::DATE) => {
-            Datum::Date(datetime::timestamptz_to_date(*t, zone)?)
-        }
-        (Datum::TimestampTz(t), TypeOid::TIMESTAMP) => {
-            Datum::Timestamp(datetime::timestamptz_to_timestamp(*t, zone)?)
-        }
-        (value, _) => value.clone(),
-    })
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the signature of every function")]

@@ -1,47 +1,12 @@
 //! Functions and operators on times of day.
 
-use std::sync::Arc;
+use niwaki_types::{Datum, Interval, TimeZone, TypeOid, datetime};
 
-use niwaki_types::{Datum, Interval, TextSettings, TimeTz, TimeZone, TypeOid, datetime};
-
-use super::operators::{add, subtract, wrong_types};
-use super::time::convert_time;
-use super::{Function, functions};
+use super::operators::{add, subtract};
+use super::{Function, functions, wrong_types};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-
-/// Converts from and to times of day in the session's time zone. `now` is the start of the
-/// transaction; its day gives the offset of a time without zone.
-///
-/// # Errors
-/// `22008` when clocks in the zone cannot show the moment.
-pub(crate) fn convert_time_of_day(
-    value: &Datum,
-    to: TypeOid,
-    text: &TextSettings,
-    now: i64,
-) -> Result<Datum> {
-    let zone = &text.zone;
-    // An infinite moment has no time of day.
-    let time = |time: Option<i64>| time.map_or(Datum::Null, Datum::Time);
-    let time_tz = |time: Option<TimeTz>| time.map_or(Datum::Null, Datum::TimeTz);
-    Ok(match (value, to) {
-        (Datum::Time(t), TypeOid::INTERVAL) => {
-            Datum::Interval(Arc::new(datetime::time_to_interval(*t)))
-        }
-        (Datum::Time(t), TypeOid::TIMETZ) => {
-            Datum::TimeTz(datetime::time_to_timetz(*t, zone, now)?)
-        }
-        (Datum::TimeTz(t), TypeOid::TIME) => Datum::Time(t.time),
-        (Datum::Interval(i), TypeOid::TIME) => Datum::Time(datetime::interval_to_time(i)),
-        (Datum::Timestamp(t), TypeOid::TIME) => time(datetime::timestamp_to_time(*t)),
-        (Datum::TimestampTz(t), TypeOid::TIME) => time(datetime::timestamptz_to_time(*t, zone)?),
-        (Datum::TimestampTz(t), TypeOid::TIMETZ) => {
-            time_tz(datetime::timestamptz_to_timetz(*t, zone)?)
-        }
-        _ => return Err(wrong_types("::")),
-    })
-}
+use crate::expr::{convert_time, convert_time_of_day};
 
 fn current_time(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     let now = exec.environment.transaction_timestamp();

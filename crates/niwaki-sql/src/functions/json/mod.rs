@@ -17,7 +17,6 @@ use super::{Function, functions};
 use crate::error::{Result, SqlError};
 
 pub(crate) use build::JsonAggregate;
-pub(crate) use path::path_input;
 pub(crate) use records::{fields_of_objects, of_json_objects, takes_json};
 
 fn wrong() -> SqlError {

@@ -18,8 +18,8 @@ use niwaki_types::{
 
 use super::layout::offset_of;
 use crate::error::SqlError;
+
 use condition::Truth;
-pub(super) use condition::pattern;
 
 /// The deepest nesting of steps, which keeps the stack safe.
 const LEVELS_MAX: u32 = 1500;

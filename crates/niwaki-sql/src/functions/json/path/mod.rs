@@ -5,48 +5,13 @@ mod layout;
 
 use std::sync::Arc;
 
-use niwaki_types::{Datum, JsonPath, Jsonb, Path, PathStep};
+use niwaki_types::{Datum, JsonPath, Jsonb};
 
 use super::{text, tree, wrong};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+
 use execute::{Found, Interrupts, Query};
-
-/// Reads a value of type `jsonpath`, with the regular expressions in it.
-pub(crate) fn path_input(given: &str) -> Result<Datum> {
-    let path = JsonPath::parse(given)?;
-    check_patterns(&path.root)?;
-    Ok(Datum::text(&path.to_string()))
-}
-
-/// Refuses invalid regular expressions.
-fn check_patterns(path: &Path) -> Result<()> {
-    for step in path {
-        match step {
-            PathStep::LikeRegex(value, pattern, flags) => {
-                check_patterns(value)?;
-                execute::pattern(pattern, *flags)?;
-            }
-            PathStep::Items(items) => {
-                for (from, to) in items {
-                    check_patterns(from)?;
-                    to.as_ref().map_or(Ok(()), check_patterns)?;
-                }
-            }
-            PathStep::Filter(inner)
-            | PathStep::Sign(_, inner)
-            | PathStep::Not(inner)
-            | PathStep::IsUnknown(inner)
-            | PathStep::Exists(inner) => check_patterns(inner)?,
-            PathStep::Binary(_, left, right) => {
-                check_patterns(left)?;
-                check_patterns(right)?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
 
 /// The arguments of a call.
 struct Call<'v> {

@@ -1,29 +1,13 @@
 //! Computes conditions: in filters, and as values.
 
 use std::cmp::Ordering;
-use std::rc::Rc;
 use std::sync::Arc;
 
-use niwaki_types::{Jsonb, PathOperator, PathStep, RegexFlags};
+use niwaki_types::{Jsonb, PathOperator, PathStep};
 
 use super::{Found, Query, Result, Stop};
 use crate::error::SqlError;
-use crate::regexp::{Expression, Options, compile};
-
-/// Compiles the regular expression of `like_regex`.
-pub(in super::super) fn pattern(
-    pattern: &str,
-    flags: RegexFlags,
-) -> crate::error::Result<Rc<Expression>> {
-    let options = Options {
-        fold: flags.fold,
-        literal: flags.quote,
-        newline_stops: !flags.quote && !flags.dot_all,
-        newline_anchors: !flags.quote && flags.lines,
-        ..Options::default()
-    };
-    compile(pattern, &options)
-}
+use crate::expr::pattern;
 
 /// The three values of conditions.
 #[derive(Clone, Copy, PartialEq, Eq)]
