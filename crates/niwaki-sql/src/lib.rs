@@ -26,6 +26,7 @@ mod numbered;
 pub mod parse;
 mod plan;
 mod plpgsql;
+mod prepare;
 mod query;
 mod regexp;
 mod rewrite;
@@ -42,11 +43,9 @@ pub mod utility;
 pub mod walk;
 
 pub use analyze::{
-    CursorTable, NewView, SUPPRESS_REDUNDANT, ValueFor, analyze, analyze_assigned,
-    analyze_for_cursor, analyze_for_values, analyze_function, analyze_view, analyze_view_rows,
-    analyze_without_parameters, check_domain_expression, check_function, check_stored_trigger,
-    check_trigger, check_view, condition_columns, define_check, define_default,
-    define_domain_check, view_not_updatable,
+    CursorTable, NewView, SUPPRESS_REDUNDANT, ValueFor, analyze_function, analyze_view,
+    check_domain_expression, check_stored_trigger, check_trigger, check_view, condition_columns,
+    define_check, define_default, define_domain_check, view_not_updatable,
 };
 pub use collation::refuse_uncollated;
 pub use column_names::{rename_column, rename_field};
@@ -62,7 +61,7 @@ pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use exec::numbered_rows::NumberedRows;
 pub use explain::ExplainOptions;
 pub use expr::object_input as object_number;
-pub use crate::functions::{is_function_shown, is_operator_shown};
+pub use functions::{is_function_shown, is_operator_shown};
 pub use generated::{RowExpression, read_generated};
 pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,
@@ -72,6 +71,10 @@ pub use index_text::index_definition_text;
 pub use numbered::{Named, nextval_of, objects_named, type_number};
 pub use plan::{CalledFunctions, FiredTrigger};
 pub use plpgsql::read_body;
+pub use prepare::{
+    analyze, analyze_assigned, analyze_for_cursor, analyze_for_values, analyze_view_rows,
+    analyze_without_parameters, check_function,
+};
 pub use shown::{shown_domain_check, shown_expression, trigger_condition};
 pub use spool::{KeptReader, KeptRows, RowKeeper};
 pub use statement::{Execution, Planned, Progress, Statement};

@@ -1,19 +1,15 @@
 //! Values outside of a query: EXECUTE parameters, partition bounds, defaults of new columns.
 
-use std::sync::Arc;
-
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::NodeEnum;
 
-use super::Analyzer;
 use super::scope::{Place, Scope};
+use super::{Analyzed, Analyzer};
 use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 use crate::parse::ParsedStatement;
-use crate::plan::CalledFunctions;
 use crate::query::{Body, Distinct, From, Query, Select, StatementBody, StatementQuery, Windowing};
-use crate::statement::Statement;
 use crate::types::CastContext;
 
 /// The use of a value, which decides what its expression may contain.
@@ -27,31 +23,15 @@ pub enum ValueFor {
     Default,
 }
 
-/// Analyzes and plans `SELECT value`, with an assignment cast of the value to the type `wanted`. An
-/// object's name becomes its OID.
-///
-/// # Errors
-/// As [`super::analyze`]. If the value cannot be assigned, the error is `refused` of its shown
-/// type. Positions refer to the given text.
-pub fn analyze_assigned(
+/// Analyzes `SELECT value`, with an assignment cast of the value to the type `wanted`. An object's
+/// name becomes its OID.
+pub(crate) fn assigned_value(
     statement: &ParsedStatement,
     context: &AnalyzeContext<'_>,
     what: ValueFor,
     wanted: ColumnType,
     refused: &dyn Fn(&str) -> SqlError,
-) -> Result<Statement> {
-    super::whole_statement(statement.node.bytes(), || {
-        assigned(statement, context, what, wanted, refused)
-    })
-}
-
-fn assigned(
-    statement: &ParsedStatement,
-    context: &AnalyzeContext<'_>,
-    what: ValueFor,
-    wanted: ColumnType,
-    refused: &dyn Fn(&str) -> SqlError,
-) -> Result<Statement> {
+) -> Result<Analyzed> {
     let NodeEnum::SelectStmt(select) = &**statement.node else {
         return Err(SqlError::internal("a value that is not selected"));
     };
@@ -62,9 +42,7 @@ fn assigned(
     let Some(NodeEnum::ResTarget(value)) = value else {
         return Err(SqlError::internal("not one value"));
     };
-    let functions = CalledFunctions::new(context);
-    let context = AnalyzeContext { functions: Some(&functions), ..*context };
-    let mut analyzer = Analyzer::new(&context, &statement.source, Vec::new());
+    let mut analyzer = Analyzer::new(context, &statement.source, Vec::new());
     let place = match what {
         ValueFor::Parameter => Place::ExecuteParameter,
         ValueFor::PartitionBound => Place::PartitionBound,
@@ -78,8 +56,7 @@ fn assigned(
     let body = StatementBody::Select(query_of(value, columns.clone()));
     let shared = std::mem::take(&mut analyzer.shared);
     let statement = StatementQuery { body, shared };
-    let planned = analyzer.planned(statement, columns, CommandTag::Select)?;
-    Ok(Statement::Query(Arc::new(planned)))
+    Ok(analyzer.with_findings(statement, columns, CommandTag::Select))
 }
 
 impl Analyzer<'_> {

@@ -54,27 +54,23 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
 use niwaki_env::hash::HashMap;
-use niwaki_env::stack;
-use niwaki_types::{Datum, TypeOid};
+use niwaki_types::TypeOid;
 use pg_query::{Node, NodeEnum};
 
-use crate::ahead;
 use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
 use crate::error::{Result, SqlError};
-use crate::explain::ExplainOptions;
 use crate::expr::DomainRules;
-use crate::parse::{ParsedStatement, position_of};
-use crate::plan::{CalledFunctions, FunctionBodies, plan_statement};
+use crate::parse::position_of;
 use crate::query::{SharedQuery, StatementBody, StatementQuery};
-use crate::rewrite::{Values, rewrite};
-use crate::statement::{Planned, Statement};
 use crate::store::TableLock;
 
-pub use assigned_value::{ValueFor, analyze_assigned};
+pub use assigned_value::ValueFor;
+pub(crate) use assigned_value::assigned_value;
 pub use current_of::CursorTable;
 pub(crate) use domain::domain_check;
 pub use domain::{check_domain_expression, define_domain_check};
-pub use routine::{analyze_function, check_function};
+pub use routine::analyze_function;
+pub(crate) use routine::check_body;
 pub(crate) use scope::SYSTEM_COLUMNS;
 use scope::Scope;
 pub(crate) use stored::{
@@ -84,8 +80,8 @@ pub(crate) use stored::{
 pub use stored::{define_check, define_default};
 pub(crate) use trigger::shown_condition;
 pub use trigger::{SUPPRESS_REDUNDANT, check_stored_trigger, check_trigger, condition_columns};
-pub use view::{NewView, analyze_view, analyze_view_rows, check_view, view_not_updatable};
-pub(crate) use view::{ViewQuery, view_query};
+pub use view::{NewView, analyze_view, check_view, view_not_updatable};
+pub(crate) use view::{ViewQuery, view_query, view_statement};
 use with::{Context, Cte, Recursion};
 
 /// State of the analysis of one statement.
@@ -95,9 +91,7 @@ pub(crate) struct Analyzer<'a> {
     /// Types of the parameters found so far; `UNKNOWN` if not known yet.
     params: Vec<TypeOid>,
     /// True if the statement may have more parameters than the caller gave types for.
-    infer_params: bool,
-    /// Parameter values that the plan is made for; empty for a generic plan.
-    values: &'a [Datum],
+    pub(crate) infer_params: bool,
     /// Relations that the statement reads or writes, with the needed lock modes.
     relations: Vec<(Arc<Relation>, TableLock)>,
     /// WITH queries of the whole statement.
@@ -132,154 +126,26 @@ pub(crate) struct Analyzer<'a> {
     /// Location of the function call that is a FROM item.
     from_call: Option<i32>,
     /// True if the next query is a cursor's query, whose rows need their TIDs.
-    for_cursor: bool,
+    pub(crate) for_cursor: bool,
     /// Tables of the cursor's query whose rows have their TIDs.
     cursor_tables: Vec<CursorTable>,
 }
 
-/// Analyzes and plans one statement. Parameter types given by the client are used unchanged. For
-/// the other parameters (0 or `UNKNOWN`) the types are inferred.
-///
-/// # Errors
-/// PostgreSQL's errors, with positions; `0A000` for features that Niwaki lacks.
-pub fn analyze(
-    statement: &ParsedStatement,
-    context: &AnalyzeContext<'_>,
-    parameter_types: &[TypeOid],
-) -> Result<Statement> {
-    let params = parameter_types
-        .iter()
-        .map(|oid| if oid.0 == 0 { TypeOid::UNKNOWN } else { *oid })
-        .collect();
-    analyzed(statement, context, params, &[], |analyzer| analyzer.infer_params = true)
-}
-
-/// Analyzes and plans one statement for given parameter types and values. The plan is wrong for
-/// other values.
-///
-/// # Errors
-/// As [`analyze`].
-pub fn analyze_for_values(
-    statement: &ParsedStatement,
-    context: &AnalyzeContext<'_>,
-    parameter_types: &[TypeOid],
-    values: &[Datum],
-) -> Result<Statement> {
-    analyzed(statement, context, parameter_types.to_vec(), values, |_| ())
-}
-
-/// Analyzes and plans the query of a cursor, like [`analyze_for_values`]. If the query's rows are
-/// rows of tables, WHERE CURRENT OF may mean them. Then each row has its place behind its columns
-/// ([`Planned::cursor_tables`]).
-///
-/// # Errors
-/// As [`analyze`].
-pub fn analyze_for_cursor(
-    statement: &ParsedStatement,
-    context: &AnalyzeContext<'_>,
-    parameter_types: &[TypeOid],
-    values: &[Datum],
-) -> Result<Statement> {
-    let for_cursor = |analyzer: &mut Analyzer<'_>| analyzer.for_cursor = true;
-    analyzed(statement, context, parameter_types.to_vec(), values, for_cursor)
-}
-
-/// Analyzes and plans one statement of a simple query, which can have no parameters.
-///
-/// # Errors
-/// As [`analyze`]; `42P02` for a parameter.
-pub fn analyze_without_parameters(
-    statement: &ParsedStatement,
-    context: &AnalyzeContext<'_>,
-) -> Result<Statement> {
-    analyzed(statement, context, Vec::new(), &[], |_| ())
-}
-
-/// Analyzes a statement after `tell` configured the analyzer.
-fn analyzed(
-    statement: &ParsedStatement,
-    context: &AnalyzeContext<'_>,
-    parameter_types: Vec<TypeOid>,
-    values: &[Datum],
-    tell: impl Fn(&mut Analyzer<'_>),
-) -> Result<Statement> {
-    whole_statement(statement.node.bytes(), || {
-        let functions = CalledFunctions::new(context);
-        let context = AnalyzeContext { functions: Some(&functions), ..*context };
-        let mut analyzer = Analyzer::new(&context, &statement.source, parameter_types.clone());
-        analyzer.values = values;
-        tell(&mut analyzer);
-        analyzer.any_statement(statement)
-    })
-}
-
-/// Builds a statement on one stack segment. Reading its syntax tree takes `bytes` of it. The plan
-/// records the stack use.
-fn whole_statement(bytes: usize, build: impl Fn() -> Result<Statement>) -> Result<Statement> {
-    let _account = ahead::of_statement();
-    let build = || stack::deeper_by(bytes, &build);
-    let (statement, took) = stack::measured(|| stack::whole(build));
-    let mut statement = statement?;
-    if let Statement::Query(planned) = &mut statement
-        && let Some(planned) = Arc::get_mut(planned)
-    {
-        planned.set_stack(took);
-    }
-    Ok(statement)
+/// A statement after its analysis.
+pub(crate) struct Analyzed {
+    pub(crate) statement: StatementQuery,
+    /// Columns of the rows that the statement returns.
+    pub(crate) columns: Vec<ColumnInfo>,
+    pub(crate) tag: CommandTag,
+    /// Types of the parameters; `UNKNOWN` where no use of the parameter tells its type.
+    pub(crate) params: Vec<TypeOid>,
+    /// Relations that the statement reads or writes, with the needed lock modes.
+    pub(crate) relations: Vec<(Arc<Relation>, TableLock)>,
+    /// Tables of a cursor's query whose rows have their TIDs.
+    pub(crate) cursor_tables: Vec<CursorTable>,
 }
 
 impl<'a> Analyzer<'a> {
-    fn any_statement(&mut self, statement: &ParsedStatement) -> Result<Statement> {
-        let analyzer = self;
-        match &**statement.node {
-            NodeEnum::SelectStmt(_)
-            | NodeEnum::InsertStmt(_)
-            | NodeEnum::UpdateStmt(_)
-            | NodeEnum::DeleteStmt(_)
-            | NodeEnum::MergeStmt(_) => {
-                let planned = analyzer.statement(&statement.node)?;
-                Ok(Statement::Query(Arc::new(planned)))
-            }
-            NodeEnum::ExplainStmt(explain) => {
-                let mut options = ExplainOptions::parse(&explain.options)?;
-                let query = explain
-                    .query
-                    .as_ref()
-                    .and_then(|node| node.node.as_ref())
-                    .ok_or_else(|| SqlError::internal("EXPLAIN without a statement"))?;
-                // EXPLAIN of CREATE TABLE AS shows the plan of its query.
-                let query = match query {
-                    NodeEnum::CreateTableAsStmt(create) if !options.analyze => {
-                        let inner = create.query.as_ref().and_then(|node| node.node.as_ref());
-                        inner.unwrap_or(query)
-                    }
-                    query => query,
-                };
-                match query {
-                    NodeEnum::CreateTableAsStmt(_) => {
-                        Err(SqlError::unsupported("EXPLAIN ANALYZE of CREATE TABLE AS"))
-                    }
-                    NodeEnum::SelectStmt(select) if select.into_clause.is_some() => {
-                        Err(SqlError::unsupported("EXPLAIN of SELECT INTO"))
-                    }
-                    NodeEnum::SelectStmt(_)
-                    | NodeEnum::InsertStmt(_)
-                    | NodeEnum::UpdateStmt(_)
-                    | NodeEnum::DeleteStmt(_)
-                    | NodeEnum::MergeStmt(_) => {
-                        let clock = analyzer.context.clock;
-                        let began = clock();
-                        let planned = analyzer.statement(query)?;
-                        options.planning_us = clock() - began;
-                        Ok(Statement::Query(Arc::new(planned.explained(options))))
-                    }
-                    _ => Err(SqlError::unsupported("EXPLAIN of this statement")),
-                }
-            }
-            _ => Ok(Statement::Utility(statement.clone())),
-        }
-    }
-
     pub(crate) fn new(
         context: &'a AnalyzeContext<'a>,
         source: &'a str,
@@ -290,7 +156,6 @@ impl<'a> Analyzer<'a> {
             source,
             params,
             infer_params: false,
-            values: &[],
             relations: Vec::new(),
             shared: Vec::new(),
             ctes: Vec::new(),
@@ -312,48 +177,27 @@ impl<'a> Analyzer<'a> {
         }
     }
 
-    fn statement(&mut self, node: &NodeEnum) -> Result<Planned> {
+    /// Analyzes a statement that returns or changes rows.
+    pub(crate) fn analyzed(&mut self, node: &NodeEnum) -> Result<Analyzed> {
         let (statement, columns, tag) = self.statement_query(node)?;
-        self.planned(statement, columns, tag)
+        Ok(self.with_findings(statement, columns, tag))
     }
 
-    fn planned(
+    /// Returns a statement together with what its analysis found.
+    fn with_findings(
         &mut self,
-        mut statement: StatementQuery,
+        statement: StatementQuery,
         columns: Vec<ColumnInfo>,
         tag: CommandTag,
-    ) -> Result<Planned> {
-        if let Some(number) = self.params.iter().position(|oid| *oid == TypeOid::UNKNOWN) {
-            return Err(SqlError::new(
-                "42P18",
-                format!("could not determine data type of parameter ${}", number + 1),
-            ));
-        }
-        let volatile = statement.is_volatile();
-        let mut values = Values::new(self.values);
-        rewrite(&mut statement, &mut values)?;
-        values.unfit?;
-        let plan = plan_statement(statement, self.context)?;
-        let mut bodies = FunctionBodies::default();
-        if let Some(functions) = self.context.functions {
-            let (found, relations) = functions.take();
-            bodies = found;
-            for (relation, lock) in &relations {
-                self.note_relation(relation, *lock);
-            }
-        }
-        let wanted = self.values.is_empty() && (values.wanted || plan.wants_values);
-        let planned = Planned::new(
-            Arc::new(plan.root),
+    ) -> Analyzed {
+        Analyzed {
+            statement,
             columns,
             tag,
-            std::mem::take(&mut self.params),
-            std::mem::take(&mut self.relations),
-            plan.sub_plans,
-            self.context.catalog.version(),
-        );
-        let planned = planned.with_cursor_tables(std::mem::take(&mut self.cursor_tables));
-        Ok(planned.with_functions(bodies).with_volatility(volatile).with_wish(wanted))
+            params: std::mem::take(&mut self.params),
+            relations: std::mem::take(&mut self.relations),
+            cursor_tables: std::mem::take(&mut self.cursor_tables),
+        }
     }
 
     /// Returns the analyzed statement, the columns of its rows, and its command tag.
@@ -402,23 +246,14 @@ impl<'a> Analyzer<'a> {
         SqlError::unsupported(construct).with_position(self.at(location))
     }
 
-    /// Notes a relation before its partitions: definitions lock a table before its partitions, too.
+    /// Notes a relation and its partitions.
     fn note_relation(&mut self, relation: &Arc<Relation>, lock: TableLock) {
-        self.note_alone(relation, lock);
-        for member in relation.partitions.iter().flat_map(|partitions| &partitions.members) {
-            self.note_relation(&member.relation, lock);
-        }
+        note_relation(&mut self.relations, relation, lock);
     }
 
     /// Notes a relation without its partitions.
     fn note_alone(&mut self, relation: &Arc<Relation>, lock: TableLock) {
-        if let Some(known) = self.relations.iter_mut().find(|(r, _)| r.oid == relation.oid) {
-            if (lock as u8) > (known.1 as u8) {
-                known.1 = lock;
-            }
-            return;
-        }
-        self.relations.push((Arc::clone(relation), lock));
+        note_alone(&mut self.relations, relation, lock);
     }
 
     fn scope(&mut self) -> Result<&mut Scope> {
@@ -441,6 +276,32 @@ impl<'a> Analyzer<'a> {
     fn schema_name(&self, schema: Oid) -> String {
         self.context.catalog.schema(schema).map_or_else(String::new, |s| s.name.clone())
     }
+}
+
+/// Notes a relation before its partitions: definitions lock a table before its partitions, too.
+pub(crate) fn note_relation(
+    relations: &mut Vec<(Arc<Relation>, TableLock)>,
+    relation: &Arc<Relation>,
+    lock: TableLock,
+) {
+    note_alone(relations, relation, lock);
+    for member in relation.partitions.iter().flat_map(|partitions| &partitions.members) {
+        note_relation(relations, &member.relation, lock);
+    }
+}
+
+fn note_alone(
+    relations: &mut Vec<(Arc<Relation>, TableLock)>,
+    relation: &Arc<Relation>,
+    lock: TableLock,
+) {
+    if let Some(known) = relations.iter_mut().find(|(r, _)| r.oid == relation.oid) {
+        if (lock as u8) > (known.1 as u8) {
+            known.1 = lock;
+        }
+        return;
+    }
+    relations.push((Arc::clone(relation), lock));
 }
 
 /// Returns the parts of a dotted name.

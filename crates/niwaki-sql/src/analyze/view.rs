@@ -14,19 +14,17 @@ use niwaki_env::stack;
 use niwaki_types::{ColumnType, DateOrder, Datum, IntervalStyle, TextSettings, TypeOid};
 use pg_query::{NodeEnum, protobuf};
 
-use super::Analyzer;
 use super::updatable::not_updatable;
+use super::{Analyzed, Analyzer};
 use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::numbered::{NUMBERS, Number};
 use crate::parse::ParsedStatement;
-use crate::plan::CalledFunctions;
 use crate::query::{
     Body, ItemKind, Query, Select, SharedQuery, SlotRange, StatementBody, StatementQuery,
     reads_slots,
 };
-use crate::statement::Statement;
 
 /// The rule for resolving names of relations, types and other objects.
 #[derive(Default)]
@@ -76,7 +74,7 @@ pub(crate) struct ViewQuery {
 /// statement.
 ///
 /// # Errors
-/// As [`super::analyze`]; `0A000` for changes of data in WITH.
+/// As [`crate::analyze()`]; `0A000` for changes of data in WITH.
 pub fn analyze_view(
     select: &protobuf::SelectStmt,
     source: &str,
@@ -177,7 +175,7 @@ fn new_view(
 /// Analyzes a stored view, to show it or to check that it is still valid.
 ///
 /// # Errors
-/// As [`super::analyze`]; none can happen as long as the objects that the view reads exist.
+/// As [`crate::analyze()`]; none can happen as long as the objects that the view reads exist.
 pub(crate) fn view_query(relation: &Relation, context: &AnalyzeContext<'_>) -> Result<ViewQuery> {
     let Some(definition) = &relation.query else {
         return Err(SqlError::internal("a relation that is no view of a user"));
@@ -189,25 +187,20 @@ pub(crate) fn view_query(relation: &Relation, context: &AnalyzeContext<'_>) -> R
     })
 }
 
-/// Plans the query of a stored view, to fill a materialized view.
-///
-/// # Errors
-/// As [`check_view`].
-pub fn analyze_view_rows(relation: &Relation, context: &AnalyzeContext<'_>) -> Result<Statement> {
+/// Returns the query of a stored view as a statement.
+pub(crate) fn view_statement(
+    relation: &Relation,
+    context: &AnalyzeContext<'_>,
+) -> Result<Analyzed> {
     let Some(definition) = &relation.query else {
         return Err(SqlError::internal("a relation that is no view of a user"));
     };
-    super::whole_statement(0, || {
-        let functions = CalledFunctions::new(context);
-        let context = AnalyzeContext { functions: Some(&functions), ..*context };
-        let mut analyzer = Analyzer::new(&context, "", Vec::new());
-        let query = analyzer.view_rows(relation, definition)?;
-        let columns = query.columns.clone();
-        let shared = std::mem::take(&mut analyzer.shared);
-        let statement = StatementQuery { body: StatementBody::Select(query), shared };
-        let planned = analyzer.planned(statement, columns, CommandTag::Select)?;
-        Ok(Statement::Query(Arc::new(planned)))
-    })
+    let mut analyzer = Analyzer::new(context, "", Vec::new());
+    let query = analyzer.view_rows(relation, definition)?;
+    let columns = query.columns.clone();
+    let shared = std::mem::take(&mut analyzer.shared);
+    let statement = StatementQuery { body: StatementBody::Select(query), shared };
+    Ok(analyzer.with_findings(statement, columns, CommandTag::Select))
 }
 
 /// Checks that a stored view is valid. It must have the columns of its definition, and read only

@@ -7,10 +7,16 @@ use niwaki_catalog::Relation;
 use niwaki_env::hash::HashMap;
 use niwaki_types::TextSettings;
 
-use super::FunctionBodies;
+use super::{FunctionBodies, PlanNode};
 use crate::context::AnalyzeContext;
+use crate::error::Result;
 use crate::expr::{FunctionKey, UserFunction};
+use crate::query::StatementQuery;
 use crate::store::TableLock;
+
+/// Rewrites and plans a statement of a function's body. Analysis reads the bodies, and planning is
+/// above it.
+pub(crate) type PlanBody = fn(StatementQuery, &AnalyzeContext<'_>) -> Result<PlanNode>;
 
 /// The users' functions that one statement calls, at any depth.
 #[derive(Debug)]
@@ -18,6 +24,7 @@ pub struct CalledFunctions<'a> {
     /// Settings for literals in bodies: the session's, whatever settings an enclosing view has.
     pub(crate) text: &'a TextSettings,
     pub(crate) now: i64,
+    pub(crate) plan: PlanBody,
     pub(crate) found: RefCell<Found>,
 }
 
@@ -29,8 +36,8 @@ pub(crate) struct Found {
 }
 
 impl<'a> CalledFunctions<'a> {
-    pub(crate) fn new(context: &AnalyzeContext<'a>) -> Self {
-        Self { text: context.text, now: context.now, found: RefCell::default() }
+    pub(crate) fn new(context: &AnalyzeContext<'a>, plan: PlanBody) -> Self {
+        Self { text: context.text, now: context.now, plan, found: RefCell::default() }
     }
 
     /// Returns the bodies, and the relations that these name.

@@ -13,9 +13,8 @@ use crate::context::AnalyzeContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, FunctionKey, inline_call, keeps_promises};
 use crate::functions::Volatility;
-use crate::plan::{BodyStatement, CalledFunctions, FunctionBody, plan_statement};
+use crate::plan::{BodyStatement, CalledFunctions, FunctionBody};
 use crate::query::{Body, Distinct, Growth, Query, ResultShape, StatementBody, StatementQuery};
-use crate::rewrite::{Values, rewrite};
 use crate::store::TableLock;
 
 impl Analyzer<'_> {
@@ -73,11 +72,9 @@ impl Analyzer<'_> {
             let writes = relations.iter().any(|(_, lock)| *lock != TableLock::AccessShare);
             let changes = relations.iter().any(|(_, lock)| *lock == TableLock::RowExclusive);
             functions.found.borrow_mut().relations.extend(relations);
-            // A constant that does not fit fails when the function is called.
-            rewrite(&mut query, &mut Values::new(&[]))?;
             let width = columns.len();
-            let root = plan_statement(query, &context)?.root;
-            statements.push(BodyStatement { root: Arc::new(root), tag, width, writes, changes });
+            let root = Arc::new((functions.plan)(query, &context)?);
+            statements.push(BodyStatement { root, tag, width, writes, changes });
         }
         let result = match result {
             Some(result) => result,

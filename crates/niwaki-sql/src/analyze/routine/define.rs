@@ -1,7 +1,6 @@
 //! CREATE FUNCTION: builds the definition of a new function, and checks its body.
 
 use niwaki_catalog::{FunctionDefinition, FunctionLanguage, FunctionParameter, Oid, ParameterMode};
-use niwaki_env::stack;
 use niwaki_types::TypeOid;
 
 use super::super::Analyzer;
@@ -99,17 +98,12 @@ pub fn analyze_function(
 
 /// Checks that the body of a function returns the declared result. Bodies of polymorphic functions
 /// are only parsed.
-///
-/// # Errors
-/// An error that describes the fault.
-pub fn check_function(definition: &FunctionDefinition, context: &AnalyzeContext<'_>) -> Result<()> {
-    stack::whole(|| check_body(definition, context))
-}
-
-fn check_body(definition: &FunctionDefinition, context: &AnalyzeContext<'_>) -> Result<()> {
-    let functions = CalledFunctions::new(context);
-    let context = AnalyzeContext { functions: Some(&functions), ..*context };
-    let analyzer = Analyzer::new(&context, "", Vec::new());
+pub(crate) fn check_body(
+    definition: &FunctionDefinition,
+    context: &AnalyzeContext<'_>,
+    functions: &CalledFunctions<'_>,
+) -> Result<()> {
+    let analyzer = Analyzer::new(context, "", Vec::new());
     let arguments: Vec<TypeOid> = definition.arguments.iter().copied().map(TypeOid).collect();
     if arguments.iter().copied().any(is_polymorphic) {
         return crate::parse::parse(&definition.body).map(|_| ());
@@ -121,7 +115,7 @@ fn check_body(definition: &FunctionDefinition, context: &AnalyzeContext<'_>) -> 
         return Err(SqlError::internal("a function without a type"));
     };
     let key = FunctionKey { oid: definition.oid, arguments, collation: None };
-    analyzer.function_body(definition, &key, &shape, &functions).map(|_| ())
+    analyzer.function_body(definition, &key, &shape, functions).map(|_| ())
 }
 
 impl Analyzer<'_> {

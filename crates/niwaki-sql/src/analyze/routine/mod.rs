@@ -24,7 +24,8 @@ use crate::expr::{FunctionKey, UserFunction};
 use crate::functions::Volatility;
 use crate::query::ResultShape;
 
-pub use define::{analyze_function, check_function};
+pub use define::analyze_function;
+pub(crate) use define::check_body;
 pub(super) use parameters::Routine;
 
 fn volatility_of(definition: &FunctionDefinition) -> Volatility {
