@@ -2,7 +2,6 @@
 
 mod aggregate;
 mod change;
-mod deparse;
 mod json;
 mod options;
 mod output;
@@ -12,6 +11,7 @@ use niwaki_env::stack;
 use niwaki_types::Datum;
 
 use crate::context::ExecContext;
+use crate::deparse::plain::{Names, expression, sort_key};
 use crate::error::Result;
 use crate::expr::measure::{Measure, Measures, SpaceUse};
 use crate::expr::{Expr, ExprKind, Nested, Quantifier, SubQueryKind};
@@ -20,8 +20,6 @@ use crate::query::{SetKind, SortKey};
 use crate::settings::changed_settings;
 use crate::store::ScanEffort;
 
-use deparse::{Names, expression, sort_key};
-pub(crate) use deparse::{table_expression, type_text};
 use json::json_string;
 pub use options::ExplainOptions;
 

@@ -11,12 +11,12 @@ use niwaki_types::{ColumnMask, TypeOid};
 use crate::analyze::{IndexPart, define_index, index_expression};
 use crate::column_names::rename_column;
 use crate::context::AnalyzeContext;
+use crate::deparse::shown::shown_over;
 use crate::error::{Result, SqlError};
 use crate::expr::{
     CompiledExpression, Expr, ExprKind, is_immutable, refuse_domains, refuse_user_functions,
 };
 use crate::sessionless;
-use crate::shown::shown_over;
 
 /// A key column that an index is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]

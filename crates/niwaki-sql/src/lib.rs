@@ -21,7 +21,6 @@ mod generated;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 mod index_expression;
-mod index_text;
 mod numbered;
 pub mod parse;
 mod plan;
@@ -34,7 +33,6 @@ mod seeded_random;
 mod sequence_row;
 mod sessionless;
 pub mod settings;
-mod shown;
 mod spool;
 mod statement;
 pub mod store;
@@ -56,6 +54,8 @@ pub use context::{
 };
 pub use database::check_database;
 pub use definitions::Writable;
+pub use deparse::index_text::index_definition_text;
+pub use deparse::shown::{shown_domain_check, shown_expression, trigger_condition};
 pub use deparse::view_text;
 pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use exec::numbered_rows::NumberedRows;
@@ -67,7 +67,6 @@ pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,
     retyped_index_part,
 };
-pub use index_text::index_definition_text;
 pub use numbered::{Named, nextval_of, objects_named, type_number};
 pub use plan::{CalledFunctions, FiredTrigger};
 pub use plpgsql::read_body;
@@ -75,6 +74,5 @@ pub use prepare::{
     analyze, analyze_assigned, analyze_for_cursor, analyze_for_values, analyze_view_rows,
     analyze_without_parameters, check_function,
 };
-pub use shown::{shown_domain_check, shown_expression, trigger_condition};
 pub use spool::{KeptReader, KeptRows, RowKeeper};
 pub use statement::{Execution, Planned, Progress, Statement};

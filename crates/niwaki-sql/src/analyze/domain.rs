@@ -112,8 +112,8 @@ pub fn check_domain_expression(
 /// Analyzes a CHECK of a domain over values of the type `value`; returns the text to store.
 ///
 /// # Errors
-/// As [`analyze`](crate::analyze()); `0A000` if the text would mean something else in a session with
-/// other settings.
+/// As [`analyze`](crate::analyze()); `0A000` if the text would mean something else in a session
+/// with other settings.
 pub fn define_domain_check(
     text: &str,
     value: ColumnType,

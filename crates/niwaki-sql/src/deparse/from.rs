@@ -10,9 +10,9 @@ use super::Level;
 use super::level::columns_of;
 use super::lines::{ITEM, JOIN, Lines};
 use super::query::{Style, conjunction, write_query};
+use super::shown::Parent;
 use crate::expr::{Expr, ExprKind, object_name};
 use crate::query::{From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, SetFunction};
-use crate::shown::Parent;
 
 /// Writes FROM with all of its items.
 pub(super) fn write_from(out: &mut Lines, from: &From, level: &Level<'_>, style: &Style<'_, '_>) {

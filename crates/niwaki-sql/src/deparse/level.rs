@@ -2,12 +2,12 @@
 
 use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
+use super::shown::{Parent, Writer};
 use crate::analyze::SYSTEM_COLUMNS;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
     AggregateCall, From, FromItem, Grouping, ItemKind, SetCall, SharedQuery, Windowing,
 };
-use crate::shown::{Parent, Writer};
 
 /// One query around an expression.
 pub(crate) struct Level<'l> {

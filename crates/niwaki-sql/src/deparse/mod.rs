@@ -2,13 +2,16 @@
 //! names.
 //!
 //! The query is shown as analysis makes it, before rewriting, so that names follow renames.
-//! [`query`] writes queries, line by line as PostgreSQL does. [`crate::shown`] writes expressions,
-//! and asks a [`Level`] for the names of slots.
+//! [`query`] writes queries, line by line as PostgreSQL does. [`shown`] writes expressions, and
+//! asks a [`Level`] for the names of slots.
 
 mod from;
+pub(crate) mod index_text;
 mod level;
 mod lines;
+pub(crate) mod plain;
 mod query;
+pub(crate) mod shown;
 mod texts;
 mod windows;
 

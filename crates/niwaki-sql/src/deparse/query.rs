@@ -7,13 +7,13 @@ use super::Level;
 use super::from::write_from;
 use super::level::{Row, direction, slot_names, sort_key};
 use super::lines::{ITEM, Lines, STEP};
+use super::shown::{Parent, Writer};
 use crate::context::ExecContext;
 use crate::expr::{Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind};
 use crate::query::{
     Body, Distinct, GroupingClause, GroupingItem, ItemKind, Query, Select, SetKind, SetOperation,
     SetSide, SharedQuery,
 };
-use crate::shown::{Parent, Writer};
 use crate::store::{LockWait, RowLock};
 
 /// The style and the context of a whole text.

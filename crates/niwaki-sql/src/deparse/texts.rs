@@ -5,12 +5,12 @@ use std::sync::Arc;
 use niwaki_catalog::{CatalogState, Relation, SearchPath};
 use niwaki_types::{ColumnType, TextSettings};
 
+use super::index_text::{column_text, definition_text};
+use super::shown::{show, shown_domain_check, trigger_condition};
 use super::view_text;
 use crate::context::ExecContext;
 use crate::definitions::{Definitions, Known, Writable};
 use crate::error::Result;
-use crate::index_text::{column_text, definition_text};
-use crate::shown::{show, shown_domain_check, trigger_condition};
 
 /// Lets the functions of a statement ask about definitions.
 #[inline]

@@ -5,9 +5,9 @@
 use niwaki_types::Datum;
 
 use super::level::{Level, aggregate, direction, sort_key};
+use super::shown::{Parent, Writer};
 use crate::expr::{CastPurpose, Expr, ExprKind};
 use crate::query::{Bound, Exclusion, Frame, FrameMode, Window, WindowBody};
-use crate::shown::{Parent, Writer};
 
 impl Level<'_> {
     /// Writes a call of a window function of this level.

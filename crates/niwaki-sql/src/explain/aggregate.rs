@@ -2,9 +2,8 @@
 
 use std::cmp::Reverse;
 
-use super::deparse::{Names, expression};
-use super::json;
-use super::{Describing, Shown};
+use super::{Describing, Shown, json};
+use crate::deparse::plain::{Names, expression};
 use crate::plan::{PlanNode, estimate};
 
 /// The label of keys without grouping sets, and of an empty grouping set. [`HASH_KEY`] labels each

@@ -1,7 +1,7 @@
 //! Shows the steps that change data as PostgreSQL does.
 
-use super::deparse::{Names, expression};
 use super::{Describing, Shown, describe, named};
+use crate::deparse::plain::{Names, expression};
 use crate::plan::{MergePlan, ModifyPlan};
 use crate::query::{ConflictPlan, ModifyKind};
 

@@ -4,8 +4,8 @@
 //! outer join. (sqlx does so while a program is compiled.) Therefore a column has the same name in
 //! every step.
 
-use super::deparse::{Names, expression};
 use super::{Describing, Shown};
+use crate::deparse::plain::{Names, expression};
 use crate::expr::Expr;
 use crate::plan::{JoinKind, PlanNode, ScanPlan};
 

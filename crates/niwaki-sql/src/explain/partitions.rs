@@ -1,7 +1,7 @@
 //! Shows the scans of a partitioned table in EXPLAIN.
 
-use super::deparse::Names;
 use super::{Describing, Shown, describe_named, sort_keys};
+use crate::deparse::plain::Names;
 use crate::plan::{AppendPlan, Estimate, PlanNode};
 
 /// Describes the scans of partitions.

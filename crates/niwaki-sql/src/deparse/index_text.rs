@@ -83,7 +83,8 @@ fn expression_text(
     path: &SearchPath,
     pretty: bool,
 ) -> String {
-    let text = crate::shown::show(&expression.text, Some(table), None, state, path, pretty);
+    let text =
+        crate::deparse::shown::show(&expression.text, Some(table), None, state, path, pretty);
     text.unwrap_or_else(|_| expression.shown.clone())
 }
 

@@ -10,12 +10,11 @@ use niwaki_catalog::{
 use niwaki_env::stack;
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid, quote_identifier};
 
-use crate::analyze::SYSTEM_COLUMNS;
-use crate::analyze::{domain_check, shown_condition, stored_expression};
+use super::plain::{table_expression, type_text};
+use super::{Level, nested};
+use crate::analyze::{SYSTEM_COLUMNS, domain_check, shown_condition, stored_expression};
 use crate::context::{AnalyzeContext, ExecContext};
-use crate::deparse::Level;
 use crate::error::{Result, SqlError};
-use crate::explain::type_text;
 use crate::expr::{BoolTest, CastPurpose, Expr, ExprKind, UserFunction};
 use crate::functions::arguments_text;
 use crate::query::SetFunction;
@@ -593,7 +592,7 @@ impl Writer<'_, '_> {
             ExprKind::SetReturning(number) => level.set(*number, self),
             ExprKind::Window(number) => level.window(*number, self),
             ExprKind::SubQuery(sub) => {
-                let text = crate::deparse::nested(sub, self)?;
+                let text = nested(sub, self)?;
                 let scalar = matches!(sub.kind, crate::expr::SubQueryKind::Scalar);
                 let within = matches!(parent, Parent::Operator(..));
                 if scalar && within && self.pretty { format!("({text})") } else { text }
@@ -629,13 +628,13 @@ impl Writer<'_, '_> {
     fn plain(&self, expr: &Expr) -> String {
         match self.relation {
             Some(relation) if self.of_domain => {
-                let shown = crate::explain::table_expression(expr, relation, self.exec);
+                let shown = table_expression(expr, relation, self.exec);
                 shown.replace(&quote_identifier(VALUE), VALUE)
             }
-            Some(relation) => crate::explain::table_expression(expr, relation, self.exec),
+            Some(relation) => table_expression(expr, relation, self.exec),
             None => {
                 let nothing = Relation::unopened(nothing());
-                crate::explain::table_expression(expr, &nothing, self.exec)
+                table_expression(expr, &nothing, self.exec)
             }
         }
     }

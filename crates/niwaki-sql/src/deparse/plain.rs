@@ -23,7 +23,7 @@ enum Computed {
 
 /// The names of slots.
 #[derive(Clone, Default)]
-pub(super) struct Names {
+pub(crate) struct Names {
     slots: HashMap<usize, (String, String)>,
     /// Slots whose values a step below computes.
     computed: HashMap<usize, (Rc<Names>, Computed)>,
@@ -34,14 +34,14 @@ pub(super) struct Names {
 
 impl Names {
     /// Collects the names of a plan step's input columns.
-    pub(super) fn of(node: &PlanNode) -> Self {
+    pub(crate) fn of(node: &PlanNode) -> Self {
         let mut names = Self::default();
         names.collect(node);
         names
     }
 
     /// Collects the names of the existing row, and of `excluded`, the row proposed for insertion.
-    pub(super) fn of_conflict(modify: &ModifyPlan, update: &ConflictUpdate) -> Self {
+    pub(crate) fn of_conflict(modify: &ModifyPlan, update: &ConflictUpdate) -> Self {
         let mut names = Self::default();
         names.add_relation(&modify.relation, &modify.name, modify.start);
         names.add_relation(&modify.relation, "excluded", update.excluded);
@@ -163,7 +163,7 @@ impl Names {
         }
     }
 
-    pub(super) fn add_relation(&mut self, relation: &Relation, name: &str, start: usize) {
+    pub(crate) fn add_relation(&mut self, relation: &Relation, name: &str, start: usize) {
         self.tables += 1;
         for (number, column) in relation.columns.iter().enumerate() {
             self.slots.insert(start + number, (name.to_owned(), column.name.clone()));
@@ -176,17 +176,17 @@ impl Names {
 
     /// Returns the same names for the conditions of a scan. Columns of the scanned table, from slot
     /// `start` on, are written without the table.
-    pub(super) fn scanning(&self, start: usize, width: usize) -> Self {
+    pub(crate) fn scanning(&self, start: usize, width: usize) -> Self {
         Self { own: start..start + width + 3, ..self.clone() }
     }
 
     /// Returns the same names, each with its table.
-    pub(super) fn qualified(&self) -> Self {
+    pub(crate) fn qualified(&self) -> Self {
         Self { tables: self.tables + 2, own: 0..0, ..self.clone() }
     }
 
     /// Returns the names of a range of slots, in slot order. Slots without a name are left out.
-    pub(super) fn range(&self, range: std::ops::Range<usize>) -> Vec<String> {
+    pub(crate) fn range(&self, range: std::ops::Range<usize>) -> Vec<String> {
         let mut slots: Vec<usize> =
             self.slots.keys().copied().filter(|slot| range.contains(slot)).collect();
         slots.sort_unstable();
@@ -220,7 +220,7 @@ pub(crate) fn table_expression(expr: &Expr, relation: &Relation, exec: &ExecCont
 }
 
 /// Writes a sort key as text: results of steps below stand in brackets.
-pub(super) fn sort_key(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String {
+pub(crate) fn sort_key(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String {
     let text = expression(expr, names, exec);
     let ExprKind::Slot { depth: 0, slot } = expr.kind else { return text };
     match names.slots.get(&slot) {
@@ -234,7 +234,7 @@ pub(super) fn sort_key(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> St
 }
 
 /// Writes an expression as text.
-pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String {
+pub(crate) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String {
     stack::room(0, || expression_here(expr, names, exec))
 }
 
