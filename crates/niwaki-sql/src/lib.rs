@@ -24,6 +24,7 @@ mod index_expression;
 mod numbered;
 pub mod parse;
 mod plan;
+mod planner_settings;
 mod plpgsql;
 mod prepare;
 mod query;
@@ -49,8 +50,8 @@ pub use collation::refuse_uncollated;
 pub use column_names::{rename_column, rename_field};
 pub use context::{
     AdvisoryLock, AdvisoryNumber, AnalyzeContext, Calls, ColumnInfo, CommandTag, Completion,
-    CostSettings, Environment, ExecContext, NothingLeft, PlannerSettings, RecordFields, RowSink,
-    Scratch, StatementEnd, TEMP_CHUNK_BYTES,
+    Environment, ExecContext, NothingLeft, RecordFields, RowSink, Scratch, StatementEnd,
+    TEMP_CHUNK_BYTES,
 };
 pub use database::check_database;
 pub use definitions::Writable;
@@ -69,6 +70,7 @@ pub use index_expression::{
 };
 pub use numbered::{Named, nextval_of, objects_named, type_number};
 pub use plan::{CalledFunctions, FiredTrigger};
+pub use planner_settings::{CostSettings, PlannerSettings};
 pub use plpgsql::read_body;
 pub use prepare::{
     analyze, analyze_assigned, analyze_for_cursor, analyze_for_values, analyze_view_rows,

@@ -11,10 +11,9 @@ use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
 use niwaki_types::{ColumnMask, Datum, TextSettings};
 
-use crate::context::{
-    AnalyzeContext, Calls, Environment, ExecContext, NothingLeft, PlannerSettings, Scratch,
-};
+use crate::context::{AnalyzeContext, Calls, Environment, ExecContext, NothingLeft, Scratch};
 use crate::error::{Result, SqlError};
+use crate::planner_settings::PlannerSettings;
 use crate::store::{
     InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState,
     SharedStore, Store, TableLock,

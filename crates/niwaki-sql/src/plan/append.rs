@@ -5,14 +5,13 @@ use std::sync::Arc;
 use niwaki_catalog::{Bound, ColumnMap, PartitionStrategy, Partitions, Relation};
 use niwaki_types::Datum;
 
-use super::cost;
 use super::estimate::{Estimate, estimate};
 use super::index_path::UNKNOWN_GROUPS;
 use super::pruning::possible_leaves;
 use super::scan::{ScanContext, is_disabled, plan_scan};
-use super::{PlanNode, ScanPlan};
-use crate::context::CostSettings;
+use super::{PlanNode, ScanPlan, cost};
 use crate::expr::{Expr, ExprKind};
+use crate::planner_settings::CostSettings;
 use crate::query::{
     SlotRange, SortKey, conjunction, has_query, is_volatile, reads_only, reads_slots,
 };

@@ -2,8 +2,8 @@
 //!
 //! One page read in sequence costs 1. The other costs are settings.
 
-use crate::context::CostSettings;
 use crate::expr::{Expr, ExprKind, Nested};
+use crate::planner_settings::CostSettings;
 
 /// Cost of one index level above the leaves in a descent, in units of `cpu_operator_cost`.
 /// PostgreSQL charges the same number.

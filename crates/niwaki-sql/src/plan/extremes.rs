@@ -14,8 +14,9 @@ use niwaki_types::{Datum, TypeOid};
 use super::scan::is_disabled;
 use super::{PlanNode, estimate};
 use crate::aggregates::AggregateKind;
-use crate::context::{ColumnInfo, PlannerSettings};
+use crate::context::ColumnInfo;
 use crate::expr::{Expr, ExprKind};
+use crate::planner_settings::PlannerSettings;
 use crate::query::{
     AggregateCall, Body, Distinct, From, Grouping, OrderKey, Query, Select, Windowing, has_query,
     is_volatile,

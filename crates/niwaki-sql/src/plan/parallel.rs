@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::scan::table_size;
 use super::{JoinPlan, PathPlan, PlanNode};
 use crate::aggregates::AggregateKind;
-use crate::context::PlannerSettings;
 use crate::expr::{Expr, ExprKind};
 use crate::functions::Volatility;
+use crate::planner_settings::PlannerSettings;
 use crate::query::{AggregateCall, Grouping};
 
 /// Returns the number of blocks that the threads divide among them. They belong to the driving

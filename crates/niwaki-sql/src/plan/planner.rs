@@ -18,9 +18,10 @@ use super::{
     MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SubPlan, WithPlan,
     WorkingPlan, cost,
 };
-use crate::context::{AnalyzeContext, ColumnInfo, PlannerSettings};
+use crate::context::{AnalyzeContext, ColumnInfo};
 use crate::error::{Result, SqlError};
 use crate::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
+use crate::planner_settings::PlannerSettings;
 use crate::query::{
     self, AggregateCall, Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType,
     LockTarget, MergeQuery, ModifyQuery, ModifySource, OrderKey, Query, Select, SetOperation,

@@ -12,8 +12,8 @@ use super::derived::{derive, settle};
 use super::index_path::{index_candidates, index_matches};
 use super::selectivity::Estimator;
 use super::tid_path::tid_candidates;
-use crate::context::PlannerSettings;
 use crate::expr::Expr;
+use crate::planner_settings::PlannerSettings;
 use crate::query::{SortKey, conjunction, mark};
 
 /// Least assumed number of pages of a table before its first ANALYZE.

@@ -8,7 +8,7 @@ use niwaki_types::{DateOrder, DateStyle, IntervalStyle};
 use super::table::{Context, SETTINGS, SettingDefinition, position};
 use super::value::Value;
 use super::{SettingError, date_style};
-use crate::context::CostSettings;
+use crate::planner_settings::CostSettings;
 
 /// The plans that executions of prepared statements use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

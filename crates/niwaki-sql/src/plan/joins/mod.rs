@@ -37,9 +37,9 @@ use niwaki_types::Datum;
 
 use super::PlanNode;
 use super::estimate::Estimate;
-use crate::context::PlannerSettings;
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
+use crate::planner_settings::PlannerSettings;
 use crate::query::{JoinTree, SlotRange, SortKey, conjunction, is_volatile};
 
 use rows::Tables;

@@ -4,9 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::search::Set;
-use crate::context::{CostSettings, PlannerSettings};
 use crate::plan::scan::DISABLED_COST;
 use crate::plan::{JoinKind, PlanNode, cost};
+use crate::planner_settings::{CostSettings, PlannerSettings};
 use crate::query::{SlotRange, SortKey};
 
 /// Cost factor below which two paths count as equally expensive, as in PostgreSQL's fuzzy
