@@ -219,30 +219,30 @@ pub trait Environment {
     /// # Errors
     /// `25006` in a read-only transaction; `0A000` without transactions.
     fn transaction_id(&mut self) -> Result<u64> {
-        Err(crate::SqlError::unsupported("a transaction id outside of a session"))
+        Err(SqlError::unsupported("a transaction id outside of a session"))
     }
     /// Queues a notice or warning, sent at the statement's end if `client_min_messages` permits.
-    fn tell(&mut self, _notice: crate::SqlError) {}
+    fn tell(&mut self, _notice: SqlError) {}
     /// Locks a table in SHARE mode until the transaction ends: other transactions may read it.
     ///
     /// # Errors
     /// The errors of waiting; `0A000` without transactions.
     fn lock_against_writers(&mut self, _table: u32) -> Result<()> {
-        Err(crate::SqlError::unsupported("a table lock outside of a session"))
+        Err(SqlError::unsupported("a table lock outside of a session"))
     }
     /// Locks a table in ACCESS SHARE mode until the transaction ends: its definition cannot change.
     ///
     /// # Errors
     /// The errors of waiting; `0A000` without transactions.
     fn lock_for_reading(&mut self, _table: u32) -> Result<()> {
-        Err(crate::SqlError::unsupported("a table lock outside of a session"))
+        Err(SqlError::unsupported("a table lock outside of a session"))
     }
     /// Takes an advisory lock. Returns false only if the lock is not free and `wait` is false.
     ///
     /// # Errors
     /// The errors of waiting; `0A000` without sessions.
     fn advisory_lock(&mut self, _lock: AdvisoryLock, _wait: bool) -> Result<bool> {
-        Err(crate::SqlError::unsupported("an advisory lock outside of a session"))
+        Err(SqlError::unsupported("an advisory lock outside of a session"))
     }
     /// Releases an advisory lock of the session. Returns false, after a warning, if the session
     /// does not hold it.
@@ -250,21 +250,21 @@ pub trait Environment {
     /// # Errors
     /// `0A000` without sessions.
     fn advisory_unlock(&mut self, _lock: AdvisoryLock) -> Result<bool> {
-        Err(crate::SqlError::unsupported("an advisory lock outside of a session"))
+        Err(SqlError::unsupported("an advisory lock outside of a session"))
     }
     /// Releases all advisory locks of the session.
     ///
     /// # Errors
     /// `0A000` without sessions.
     fn advisory_unlock_all(&mut self) -> Result<()> {
-        Err(crate::SqlError::unsupported("an advisory lock outside of a session"))
+        Err(SqlError::unsupported("an advisory lock outside of a session"))
     }
     /// Queues `NOTIFY channel, payload` for the transaction's commit.
     ///
     /// # Errors
     /// `22023` for an invalid channel or payload; `0A000` without sessions.
     fn notify(&mut self, _channel: &str, _payload: &str) -> Result<()> {
-        Err(crate::SqlError::unsupported("a notification outside of a session"))
+        Err(SqlError::unsupported("a notification outside of a session"))
     }
     /// Returns the channels that the session listens to.
     fn listening_channels(&self) -> Vec<String> {
@@ -282,7 +282,7 @@ pub trait Environment {
     /// `34000` if there is no such cursor, `24000` if it is on no row of the table; `0A000` without
     /// cursors.
     fn row_of_cursor(&self, _cursor: &str, _table: &Relation) -> Result<Option<(Oid, Tid)>> {
-        Err(crate::SqlError::unsupported("a cursor outside of a session"))
+        Err(SqlError::unsupported("a cursor outside of a session"))
     }
     /// Returns the name of the current user.
     fn current_user(&self) -> String;

@@ -14,7 +14,7 @@ const LARGEST: [(&str, usize); 7] = [
     ("niwaki-types", 4),
     ("niwaki-txn", 6),
     ("niwaki-catalog", 4),
-    ("niwaki-sql", 223),
+    ("niwaki-sql", 41),
     ("niwaki", 56),
     ("niwaki-cli", 4),
 ];

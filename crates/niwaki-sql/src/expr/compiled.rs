@@ -22,7 +22,7 @@ impl KeyExpression for CompiledExpression {
         &self.columns
     }
 
-    fn evaluate(&self, row: &[Datum]) -> std::result::Result<Datum, ExpressionError> {
+    fn evaluate(&self, row: &[Datum]) -> Result<Datum, ExpressionError> {
         sessionless::with_context(|exec| {
             let mut state = State::default();
             let mut runtime = Runtime { exec, params: &[], state: &mut state };

@@ -44,7 +44,7 @@ fn check_patterns(path: &Path) -> Result<()> {
 }
 
 /// Compiles the regular expression of `like_regex`.
-pub(crate) fn pattern(pattern: &str, flags: RegexFlags) -> crate::error::Result<Rc<Expression>> {
+pub(crate) fn pattern(pattern: &str, flags: RegexFlags) -> Result<Rc<Expression>> {
     let options = Options {
         fold: flags.fold,
         literal: flags.quote,

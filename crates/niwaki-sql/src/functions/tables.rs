@@ -130,5 +130,5 @@ pub(crate) fn compare_function(name: &str, oid: TypeOid) -> Option<&'static Func
         _ if oid.is_record() => TypeOid::RECORD,
         oid => oid,
     };
-    super::operators_named(name).iter().copied().find(|f| f.arguments == [oid, oid])
+    operators_named(name).iter().copied().find(|f| f.arguments == [oid, oid])
 }

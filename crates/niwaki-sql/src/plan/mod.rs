@@ -34,7 +34,6 @@ use niwaki_types::ColumnType;
 
 use crate::context::ColumnInfo;
 use crate::expr::Expr;
-use crate::functions::Function;
 use crate::query::{
     AggregateCall, ConflictPlan, GroupingSets, LeafRules, LockTarget, ModifyKind, RowTriggers,
     SetCall, SetFunction, SetKind, SlotRange, SortKey, WithinBound, has_query, is_volatile,

@@ -148,7 +148,7 @@ impl Window {
         self.order.iter().for_each(|key| visit(&key.expr));
     }
 
-    fn keys_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+    pub(crate) fn keys_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
         self.partition.iter_mut().chain(self.order.iter_mut().map(|key| &mut key.expr))
     }
 }
@@ -174,7 +174,7 @@ impl WindowBody {
         }
     }
 
-    fn exprs_mut(&mut self) -> Vec<&mut Expr> {
+    pub(crate) fn exprs_mut(&mut self) -> Vec<&mut Expr> {
         match self {
             Self::Function(_, arguments) => arguments.iter_mut().collect(),
             Self::Aggregate(call) => call.arguments.iter_mut().chain(&mut call.filter).collect(),

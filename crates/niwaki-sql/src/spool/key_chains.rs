@@ -1,5 +1,7 @@
 //! Chains of numbered rows with equal keys.
 
+use std::hash::BuildHasher;
+
 use niwaki_env::hash::{HashTable, TableHash};
 use niwaki_env::memory;
 

@@ -3,6 +3,8 @@
 //! Keys are index keys: equal values have equal bytes. The bytes of all keys and rows stand one
 //! after the other.
 
+use std::hash::BuildHasher;
+
 use niwaki_env::hash::{HashTable, TableHash};
 use niwaki_env::memory;
 

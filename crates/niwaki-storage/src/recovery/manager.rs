@@ -1,4 +1,4 @@
-//! What recovery asks of the layers above: the redo of their records.
+//! The interface to the layers above: they redo their own records.
 
 use super::foresight::Foresight;
 use super::redo::Redo;

@@ -43,8 +43,8 @@ pub struct BeginOptions {
 /// A transaction of one session, from begin to [`Transaction::commit`] or [`Transaction::abort`].
 /// Dropping the transaction aborts it.
 ///
-/// All methods take `&self`, so that a [`View`](crate::View) of the transaction can be held while it
-/// writes. The transaction belongs to one thread at a time.
+/// All methods take `&self`, so that a [`View`](crate::View) of the transaction can be held while
+/// the transaction writes. The transaction belongs to one thread at a time.
 #[derive(Debug)]
 pub struct Transaction {
     session: Arc<SessionControl>,

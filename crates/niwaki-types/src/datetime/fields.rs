@@ -7,7 +7,7 @@ use crate::moment::calendar::{
     EPOCH_JULIAN_DAY, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
     days_from_civil, days_in_month,
 };
-use crate::moment::offset::offset;
+use crate::moment::offset::{Fault, offset};
 use crate::moment::zone::TimeZone;
 use crate::settings::DateOrder;
 

@@ -1,7 +1,7 @@
 //! Text forms of values without parts: numbers of the machine, bytes, `uuid`, `"char"`.
 //!
-//! The order: what several texts share (`space`, `ordinal`), then the forms, none of which knows
-//! another one.
+//! The order: the parts that several texts share (`space`, `ordinal`), then the forms. No form
+//! knows another one.
 
 pub(crate) mod bytes;
 pub(crate) mod float;

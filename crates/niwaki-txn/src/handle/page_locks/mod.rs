@@ -16,6 +16,7 @@
 //! the modes of the bits. It also has modes that were carried along with a row, and modes just
 //! granted to a waiter.
 
+use crate::locks::held::PageNote;
 use std::sync::Arc;
 
 use niwaki_env::seeded_bug;
