@@ -7,8 +7,9 @@ use niwaki_sql::{ColumnInfo, RowSink, SqlError};
 use niwaki_types::{ColumnType, Datum, InputContext, TextSettings, TypeOid};
 
 use crate::Result;
+use crate::protocol::extended::Statement;
 use crate::result::ResultSink;
-use crate::session::{Session, Statement};
+use crate::session::handle::Session;
 
 /// A Rust value that can be a parameter.
 pub trait ToValue {

@@ -15,15 +15,18 @@ use niwaki_storage::{
 use niwaki_table::{Engine, MapOptions};
 use niwaki_txn::{TransactionManager, TxnOptions};
 
-use crate::activity::Activities;
-use crate::autovacuum::{Autovacuum, AutovacuumReport, LauncherThread, workers_max};
-use crate::databases::Databases;
-use crate::gardener::{Gardener, GardenerThread};
-use crate::helpers::Helpers;
-use crate::log::Log;
-use crate::open_database::OpenDatabase;
-use crate::progress::{Builds, Vacuums};
-use crate::session::Session;
+use crate::background::autovacuum::launcher::LauncherThread;
+use crate::background::autovacuum::limits::workers_max;
+use crate::background::autovacuum::rounds::Autovacuum;
+use crate::background::autovacuum::work::AutovacuumReport;
+use crate::background::gardener::{Gardener, GardenerThread};
+use crate::directory::databases::Databases;
+use crate::directory::helpers::Helpers;
+use crate::directory::log::Log;
+use crate::directory::open_database::OpenDatabase;
+use crate::session::handle::Session;
+use crate::system::monitor::activity::Activities;
+use crate::system::monitor::progress::{Builds, Vacuums};
 use crate::{Result, SqlError};
 
 /// Options for opening a database: settings by PostgreSQL's names, as `niwaki serve --set` takes

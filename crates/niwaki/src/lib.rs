@@ -1,44 +1,54 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod activity;
-mod api;
-mod autovacuum;
-mod background_tasks;
-mod check;
-mod database;
-mod databases;
-mod gardener;
-mod helpers;
-mod index_counters;
-mod log;
-mod maintenance;
-mod memory;
-mod notifications;
-mod open_database;
-mod progress;
-mod read_ahead;
+// The wings, lowest first. A wing names only itself and the wings before it in this list.
+
+// What clients receive.
 mod result;
-mod session;
-mod snapshots;
-mod statistics;
+
+// What `pg_catalog` and `information_schema` show.
 mod system;
-mod table_counters;
-mod vacuum_options;
+
+// The open databases of a directory, and what their sessions share.
+mod directory;
+
+// Work beside sessions: VACUUM and ANALYZE, autovacuum, the gardener's thread.
+mod background;
+
+// The handle of an open directory.
+mod database;
+
+// The session: its handle, its state, and its transaction.
+mod session;
+
+// Queries of a session, and the end of each statement.
+mod execution;
+
+// Data definition statements.
+mod ddl;
+
+// Messages of clients, and utility statements.
+mod protocol;
+
+// `niwaki check`.
+mod check;
+
+// The interface for programs.
+mod api;
 
 pub use api::{
     FromValue, Params, PreparedQuery, Query, QuerySource, Row, Rows, ToValue, Transaction,
 };
-pub use autovacuum::AutovacuumReport;
-pub use check::{CheckReport, Violation};
+pub use background::autovacuum::work::AutovacuumReport;
+pub use check::visit::{CheckReport, Violation};
 pub use database::{Database, Options};
+pub use directory::notifications::Notification;
 pub use niwaki_sql::{ColumnInfo, ErrorFields, RowSink, Severity, SqlError};
 pub use niwaki_txn::SessionControl;
 pub use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
-pub use notifications::Notification;
 pub use result::{ExecuteOutcome, ResultFormats, ResultSink};
-pub use session::{Prepared, Session, Terminator};
-pub use system::type_length;
+pub use session::handle::{Prepared, Session, Terminator};
+pub use system::catalogs::type_length;
 
 /// Result of the functions of this crate.
 pub type Result<T> = std::result::Result<T, SqlError>;

@@ -22,46 +22,46 @@ use niwaki_sql::{
 };
 use niwaki_types::Datum;
 
-use super::Session;
-use super::extended::{Action, Statement};
-use super::query::Running;
 use crate::Result;
+use crate::execution::query::Running;
+use crate::protocol::extended::{Action, Statement};
 use crate::result::{ResultFormats, ResultSink};
+use crate::session::handle::Session;
 
 /// Number of kept rows between two checks for interrupts.
 const ROWS_PER_CHECK: u64 = 512;
 
 /// A statement with values for its parameters, ready to run or running.
-pub(super) struct Portal {
-    pub(super) statement: Arc<Statement>,
-    pub(super) parameters: Vec<Datum>,
+pub(crate) struct Portal {
+    pub(crate) statement: Arc<Statement>,
+    pub(crate) parameters: Vec<Datum>,
     /// Execution that computes the rows, as long as more rows, or the same rows again, may be
     /// wanted.
-    pub(super) running: Option<Running>,
-    pub(super) state: PortalState,
+    pub(crate) running: Option<Running>,
+    pub(crate) state: PortalState,
     /// Number of savepoints that existed when the portal was made. After a rollback to a savepoint,
     /// only a portal older than the savepoint stays open.
-    pub(super) level: usize,
-    pub(super) kind: CursorKind,
+    pub(crate) level: usize,
+    pub(crate) kind: CursorKind,
     /// Formats in which messages of the client get the portal's rows.
-    pub(super) formats: ResultFormats,
-    pub(super) place: Place,
+    pub(crate) formats: ResultFormats,
+    pub(crate) place: Place,
     kept: Option<Kept>,
     /// Address of the current row: the values that the row has behind its columns
     /// ([`Planned::cursor_tables`]).
     here: Vec<Datum>,
     /// Set when the portal's transaction is committed: every row that may still be wanted is kept.
-    pub(super) held: bool,
+    pub(crate) held: bool,
     /// Completion of the query, until it is taken for the command tag.
     completion: Option<Completion>,
     /// The tag of a utility statement that gave rows.
     utility_tag: String,
     /// Creation time, in microseconds since 1970.
-    pub(super) created_us: i64,
+    pub(crate) created_us: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PortalState {
+pub(crate) enum PortalState {
     /// Not begun.
     Ready,
     /// More rows may exist than were computed.
@@ -74,27 +74,27 @@ pub(super) enum PortalState {
 
 /// Options of a cursor. Other portals go forward only.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct CursorKind {
+pub(crate) struct CursorKind {
     /// SCROLL: the cursor goes back.
-    pub(super) scrolls: bool,
+    pub(crate) scrolls: bool,
     /// WITH HOLD: the cursor stays open when its transaction is committed.
-    pub(super) holds: bool,
+    pub(crate) holds: bool,
     /// BINARY: a simple query gets the cursor's rows in binary form.
-    pub(super) binary: bool,
+    pub(crate) binary: bool,
 }
 
 /// Position of a portal, as PostgreSQL counts it. An empty result sets both flags once the portal
 /// has passed its end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) at_start: bool,
-    pub(super) at_end: bool,
+pub(crate) struct Place {
+    pub(crate) at_start: bool,
+    pub(crate) at_end: bool,
     /// Number of the current row, or of the last row when `at_end`.
-    pub(super) row: u64,
+    pub(crate) row: u64,
 }
 
 /// Kept rows, with the number of rows that came before them.
-pub(super) struct Kept {
+pub(crate) struct Kept {
     rows: NumberedRows,
     before: u64,
 }
@@ -102,13 +102,13 @@ pub(super) struct Kept {
 impl Kept {
     /// Returns a sink that keeps the rows of a statement and passes everything else on to the
     /// client.
-    pub(super) fn filled_by<'k>(&'k mut self, out: &'k mut dyn ResultSink) -> Keeping<'k> {
+    pub(crate) fn filled_by<'k>(&'k mut self, out: &'k mut dyn ResultSink) -> Keeping<'k> {
         Keeping { rows: &mut self.rows, out }
     }
 }
 
 /// Row sink that keeps rows which the client asks for in parts, and passes everything else on.
-pub(super) struct Keeping<'k> {
+pub(crate) struct Keeping<'k> {
     rows: &'k mut NumberedRows,
     out: &'k mut dyn ResultSink,
 }
@@ -246,7 +246,7 @@ impl RowSink for Visible<'_> {
 
 impl Portal {
     /// Makes a portal that has not begun and goes forward only.
-    pub(super) fn new(
+    pub(crate) fn new(
         statement: Arc<Statement>,
         parameters: Vec<Datum>,
         level: usize,
@@ -272,35 +272,35 @@ impl Portal {
 
     /// Takes the completion of the query, if the query has ended and the completion was not taken
     /// yet.
-    pub(super) fn take_completion(&mut self) -> Option<Completion> {
+    pub(crate) fn take_completion(&mut self) -> Option<Completion> {
         self.completion.take()
     }
 
     /// Records that the portal ran to its end in one go, and gave `rows` rows.
-    pub(super) fn ran(&mut self, rows: u64) {
+    pub(crate) fn ran(&mut self, rows: u64) {
         self.state = PortalState::Done;
         self.place.went_forward(rows, None);
     }
 
     /// Records that a utility statement gave all its rows in one go.
-    pub(super) fn ran_unread(&mut self, tag: &str) {
+    pub(crate) fn ran_unread(&mut self, tag: &str) {
         self.place.went_forward(0, None);
         tag.clone_into(&mut self.utility_tag);
     }
 
     /// Records that a utility statement gave its rows to be read in parts.
-    pub(super) fn ran_into(&mut self, kept: Kept, tag: &str) {
+    pub(crate) fn ran_into(&mut self, kept: Kept, tag: &str) {
         self.kept = Some(kept);
         tag.clone_into(&mut self.utility_tag);
     }
 
     /// Returns the tag of the utility statement that ran.
-    pub(super) fn utility_tag(&self) -> &str {
+    pub(crate) fn utility_tag(&self) -> &str {
         &self.utility_tag
     }
 
     /// Returns the tables whose rows the portal's rows are, as far as the plan gives row addresses.
-    pub(super) fn tables(&self) -> &[CursorTable] {
+    pub(crate) fn tables(&self) -> &[CursorTable] {
         match &self.statement.action {
             Action::Query(planned) => planned.cursor_tables(),
             Action::Empty | Action::Utility(_) => &[],
@@ -309,7 +309,7 @@ impl Portal {
 
     /// Returns the address of the current row in each of [`Portal::tables`], as pairs of address
     /// and table. `None` when the portal is not on a row.
-    pub(super) fn addresses(&self) -> Option<impl Iterator<Item = (&Datum, &Datum)>> {
+    pub(crate) fn addresses(&self) -> Option<impl Iterator<Item = (&Datum, &Datum)>> {
         let on_row = !self.place.at_start && !self.place.at_end;
         let (pairs, _) = self.here.as_chunks::<2>();
         on_row.then(|| pairs.iter().map(|[address, table]| (address, table)))
@@ -323,7 +323,7 @@ impl Portal {
 
     /// Fails with 55000 if the portal failed, or has done work that is done only once. A finished
     /// portal that gives rows is usable, and has no more of them.
-    pub(super) fn check_usable(&self, name: &str) -> Result<()> {
+    pub(crate) fn check_usable(&self, name: &str) -> Result<()> {
         let gives_rows = self.statement.described.columns.is_some();
         match self.state {
             PortalState::Ready | PortalState::Begun => return Ok(()),
@@ -344,19 +344,19 @@ impl Portal {
 
 /// Returns the error for a portal that failed, has done work that is done only once, or runs
 /// already.
-pub(super) fn cannot_be_run(name: &str) -> SqlError {
+pub(crate) fn cannot_be_run(name: &str) -> SqlError {
     SqlError::new("55000", format!("portal \"{name}\" cannot be run"))
 }
 
 impl Session {
     /// Returns whether a portal of this name runs now. No other portal may take its name.
-    pub(super) fn is_active_portal(&self, name: &str) -> bool {
+    pub(crate) fn is_active_portal(&self, name: &str) -> bool {
         self.active_portals.iter().any(|active| active == name)
     }
 
     /// Puts the innermost running portal back, unless its transaction is over. COMMIT AND CHAIN and
     /// ROLLBACK TO end their own portal, although a transaction is open after them.
-    pub(super) fn put_back(&mut self, mut portal: Portal, failed: bool) {
+    pub(crate) fn put_back(&mut self, mut portal: Portal, failed: bool) {
         let Some(name) = self.active_portals.pop() else { return };
         if failed {
             portal.state = PortalState::Failed;
@@ -374,13 +374,13 @@ impl Session {
     }
 
     /// Returns an empty store for rows that stay with a portal.
-    pub(super) fn new_kept(&self, before: u64) -> Kept {
+    pub(crate) fn new_kept(&self, before: u64) -> Kept {
         let work_mem = self.settings.hot().work_mem_bytes;
         Kept { rows: NumberedRows::new(self.temp.clone(), TEMP_CHUNK_BYTES, work_mem), before }
     }
 
     /// Begins to keep the rows of a portal, starting with the next computed row.
-    pub(super) fn keep_rows(&self, portal: &mut Portal) {
+    pub(crate) fn keep_rows(&self, portal: &mut Portal) {
         portal.kept = Some(self.new_kept(portal.place.row));
     }
 
@@ -395,7 +395,7 @@ impl Session {
     /// # Errors
     /// 55000 for going back in a cursor without SCROLL, and errors from computing rows. The portal
     /// cannot go on then.
-    pub(super) fn fetch(
+    pub(crate) fn fetch(
         &mut self,
         portal: &mut Portal,
         to: FetchTo,
@@ -468,7 +468,7 @@ impl Session {
     }
 
     /// Gives the next rows, at most `wanted` (`None`: all). Returns the number of rows.
-    pub(super) fn forward(
+    pub(crate) fn forward(
         &mut self,
         portal: &mut Portal,
         wanted: Option<u64>,
@@ -622,7 +622,7 @@ impl Session {
 
     /// Makes a cursor WITH HOLD independent of its transaction, which is about to be committed.
     /// Every row that may still be wanted is kept.
-    pub(super) fn hold(&mut self, portal: &mut Portal) -> Result<()> {
+    pub(crate) fn hold(&mut self, portal: &mut Portal) -> Result<()> {
         if portal.kind.scrolls {
             self.keep_all(portal)?;
         } else {

@@ -14,10 +14,10 @@ use niwaki_sql::SqlError;
 use niwaki_sql::utility::{TransactionCommand, TransactionModes};
 use niwaki_txn::{BeginOptions, Durability, Isolation};
 
-use super::constraints::DeferredMark;
-use super::{Ran, Session};
 use crate::Result;
+use crate::execution::constraints::DeferredMark;
 use crate::result::ResultSink;
+use crate::session::handle::{Ran, Session};
 
 /// Setting that shows whether the running transaction is DEFERRABLE. BEGIN sets it as SET LOCAL
 /// would.
@@ -25,7 +25,7 @@ const DEFERRABLE: &str = "transaction_deferrable";
 
 /// State of a session's transaction block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Block {
+pub(crate) enum Block {
     /// No transaction.
     Idle,
     /// A transaction that ends with the message or query that began it.
@@ -38,7 +38,7 @@ pub(super) enum Block {
 
 /// The session's part of a savepoint. The transaction keeps a part of its own.
 #[derive(Debug)]
-pub(super) struct Level {
+pub(crate) struct Level {
     name: String,
     catalog: usize,
     settings: usize,
@@ -48,12 +48,12 @@ pub(super) struct Level {
     /// Access mode of the transaction at SAVEPOINT. It is restored when the savepoint is released
     /// or rolled back to.
     read_only: bool,
-    pub(super) deferred: DeferredMark,
+    pub(crate) deferred: DeferredMark,
 }
 
 impl Session {
     /// Opens an implicit transaction unless one is open.
-    pub(super) fn ensure_transaction(&mut self) -> Result<()> {
+    pub(crate) fn ensure_transaction(&mut self) -> Result<()> {
         if self.block == Block::Idle {
             self.begin(TransactionModes::default())?;
             self.block = Block::Implicit;
@@ -112,7 +112,7 @@ impl Session {
     }
 
     /// Commits an implicit transaction. Does nothing in a block.
-    pub(super) fn end_implicit(&mut self) -> Result<()> {
+    pub(crate) fn end_implicit(&mut self) -> Result<()> {
         match self.block {
             Block::Implicit => self.commit()?,
             // Bind begins no transaction, but the portals that it made end here all the same.
@@ -123,7 +123,7 @@ impl Session {
     }
 
     /// Commits the open transaction, if there is one.
-    pub(super) fn commit(&mut self) -> Result<()> {
+    pub(crate) fn commit(&mut self) -> Result<()> {
         if self.transaction.is_some()
             && let Err(error) = self.prepare_commit()
         {
@@ -191,13 +191,13 @@ impl Session {
     }
 
     /// Rolls back the open transaction, if there is one.
-    pub(super) fn rollback(&mut self) {
+    pub(crate) fn rollback(&mut self) {
         self.abandon_transaction();
         self.block = Block::Idle;
     }
 
     /// Aborts the transaction and undoes its effects in this session's memory.
-    pub(super) fn abandon_transaction(&mut self) {
+    pub(crate) fn abandon_transaction(&mut self) {
         self.close_portals();
         self.levels.clear();
         self.created.clear();
@@ -258,7 +258,7 @@ impl Session {
     }
 
     /// Runs BEGIN, COMMIT and the other transaction commands. Returns the command tag.
-    pub(super) fn transaction_command(
+    pub(crate) fn transaction_command(
         &mut self,
         command: &TransactionCommand,
         out: &mut dyn ResultSink,
@@ -359,7 +359,7 @@ impl Session {
     }
 
     /// Runs SET TRANSACTION.
-    pub(super) fn set_modes(&mut self, modes: TransactionModes) -> Result<()> {
+    pub(crate) fn set_modes(&mut self, modes: TransactionModes) -> Result<()> {
         let (nested, queried) = (!self.levels.is_empty(), self.ran.query);
         let refused = |message: &str| Err(SqlError::new("25001", message));
         let transaction = self.open_transaction()?;
@@ -442,7 +442,7 @@ impl Session {
     }
 
     /// Returns whether COPY FREEZE may load the relation: its files are new in this transaction.
-    pub(super) fn is_created_here(&self, oid: Oid) -> bool {
+    pub(crate) fn is_created_here(&self, oid: Oid) -> bool {
         let since = self.levels.last().map_or(0, |l| l.created);
         self.created.iter().skip(since).any(|c| *c == oid)
     }

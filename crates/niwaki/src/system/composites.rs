@@ -2,10 +2,10 @@
 
 use niwaki_types::Datum;
 
-use super::domains::udt;
-use super::information_schema::{data_type, measures};
-use super::table::{Computed, Emit, Reader, Result, int4, text, yes_or_no};
-use super::types::composites;
+use crate::system::domains::udt;
+use crate::system::information_schema::{data_type, measures};
+use crate::system::table::{Computed, Emit, Reader, Result, int4, text, yes_or_no};
+use crate::system::types::composites;
 
 pub(super) const USER_DEFINED_TYPES: Computed = Computed {
     name: "user_defined_types",

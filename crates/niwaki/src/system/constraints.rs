@@ -6,9 +6,9 @@ use niwaki_catalog::{
 };
 use niwaki_types::{Datum, TypeOid};
 
-use super::domains;
-use super::relations::{operator_class, wanted};
-use super::table::{Computed, Emit, Reader, Result, array, int4, number, small, text};
+use crate::system::domains;
+use crate::system::relations::{operator_class, wanted};
+use crate::system::table::{Computed, Emit, Reader, Result, array, int4, number, small, text};
 
 pub(super) const PG_CONSTRAINT: Computed = Computed {
     name: "pg_constraint",
@@ -71,7 +71,7 @@ pub(super) fn constraint_columns(constraint: &NumberedConstraint<'_>) -> Vec<usi
 
 /// Returns the numbers of the table's columns that an expression reads, in its order.
 pub(super) fn columns_read(table: &Relation, expression: &str) -> Vec<usize> {
-    let names = crate::session::columns_of_expression(expression);
+    let names = crate::execution::query::columns_of_expression(expression);
     let mut columns = Vec::new();
     for name in names.unwrap_or_default() {
         if let Some(at) = table.column_position(&name)

@@ -8,9 +8,9 @@ use niwaki_catalog::{
 use niwaki_sql::{Named, objects_named};
 use niwaki_types::TypeOid;
 
-use super::constraints::{columns_read, constraint_columns, numbers_of, part_of};
-use super::table::{Computed, Emit, Reader, Result, int4, number, text};
-use super::types::{in_order, row_type};
+use crate::system::constraints::{columns_read, constraint_columns, numbers_of, part_of};
+use crate::system::table::{Computed, Emit, Reader, Result, int4, number, text};
+use crate::system::types::{in_order, row_type};
 
 pub(super) const PG_DEPEND: Computed = Computed {
     name: "pg_depend",
@@ -65,9 +65,9 @@ fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     }
     for function in state.functions() {
         let own = (PROC, function.oid, 0);
-        let language = (LANGUAGE, Oid(super::routines::language_of(function)));
+        let language = (LANGUAGE, Oid(crate::system::routines::language_of(function)));
         // PostgreSQL's own languages always exist.
-        let language = (language.1.0 == super::routines::PLPGSQL).then_some(language);
+        let language = (language.1.0 == crate::system::routines::PLPGSQL).then_some(language);
         for (class, oid) in [(NAMESPACE, function.schema)].into_iter().chain(language) {
             depends(emit, (class, oid, 0), own, "n")?;
         }

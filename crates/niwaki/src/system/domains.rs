@@ -9,10 +9,13 @@ use niwaki_catalog::{
 use niwaki_sql::{shown_domain_check, shown_expression};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use super::information_schema::{measures, place};
-use super::table::{Computed, Emit, Reader, Result, int4, number, optional, text, yes_or_no};
-use super::{builtin_function, types};
-use crate::session::schema_name;
+use crate::execution::source::schema_name;
+use crate::system::catalogs::builtin_function;
+use crate::system::information_schema::{measures, place};
+use crate::system::table::{
+    Computed, Emit, Reader, Result, int4, number, optional, text, yes_or_no,
+};
+use crate::system::types;
 
 /// Returns the domains in the order of their numbers.
 fn in_order(state: &CatalogState) -> Vec<(&Arc<TypeDefinition>, &DomainDefinition)> {
@@ -100,7 +103,7 @@ fn type_place(state: &CatalogState, of: ColumnType) -> (String, String) {
 /// Returns the database, schema and name of a type, as in `information_schema`.
 pub(super) fn udt(state: &CatalogState, of: ColumnType) -> [Datum; 3] {
     let (schema, name) = type_place(state, of);
-    [super::table::database_of(state), text(schema), text(name)]
+    [crate::system::table::database_of(state), text(schema), text(name)]
 }
 
 /// Returns the database, schema and name of a type's domain, if the type has one.

@@ -8,10 +8,10 @@ use niwaki_catalog::{
 };
 use niwaki_types::Datum;
 
-use super::constraints::{constraint_columns, constraint_letter, numbers_of};
-use super::domains;
-use super::information_schema::place;
-use super::table::{Computed, Emit, Reader, Result, int4, text, yes_or_no};
+use crate::system::constraints::{constraint_columns, constraint_letter, numbers_of};
+use crate::system::domains;
+use crate::system::information_schema::place;
+use crate::system::table::{Computed, Emit, Reader, Result, int4, text, yes_or_no};
 
 pub(super) const TABLE_CONSTRAINTS: Computed = Computed {
     name: "table_constraints",
@@ -38,7 +38,7 @@ fn not_null_name(relation: &Relation, at: usize) -> String {
 }
 
 fn stored_tables<'r>(reader: &Reader<'r>) -> impl Iterator<Item = &'r Arc<Relation>> {
-    let all = super::relations::wanted(reader, "", Some("table_name"));
+    let all = crate::system::relations::wanted(reader, "", Some("table_name"));
     all.into_iter().filter(|relation| relation.kind == RelationKind::Table)
 }
 

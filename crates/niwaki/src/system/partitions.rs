@@ -3,8 +3,8 @@
 use niwaki_catalog::{IndexColumn, Oid};
 use niwaki_types::{Datum, TypeOid};
 
-use super::relations::{operator_class, wanted};
-use super::table::{Computed, Emit, Reader, Result, int4, number, small, text, vector};
+use crate::system::relations::{operator_class, wanted};
+use crate::system::table::{Computed, Emit, Reader, Result, int4, number, small, text, vector};
 
 pub(super) const PG_INHERITS: Computed = Computed {
     name: "pg_inherits",

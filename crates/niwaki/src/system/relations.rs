@@ -9,8 +9,11 @@ use niwaki_catalog::{
 };
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use super::table::{Computed, Emit, Reader, Result, array, int4, number, small, text, vector};
-use super::{OWNER, OWNER_NAME, types};
+use crate::system::catalogs::{OWNER, OWNER_NAME};
+use crate::system::table::{
+    Computed, Emit, Reader, Result, array, int4, number, small, text, vector,
+};
+use crate::system::types;
 
 /// Oids of access methods.
 const HEAP: Oid = Oid(2);

@@ -9,11 +9,11 @@ use niwaki_catalog::{
 };
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
-use super::OWNER;
-use super::table::{
+use crate::execution::source::schema_name;
+use crate::system::catalogs::OWNER;
+use crate::system::table::{
     Computed, Emit, Reader, Result, array, int4, number, optional, small, text, vector,
 };
-use crate::session::schema_name;
 
 /// PostgreSQL's number of language `plpgsql`.
 pub(super) const PLPGSQL: u32 = 13563;

@@ -8,7 +8,7 @@ use niwaki_catalog::{
 };
 use niwaki_types::{Datum, TypeOid};
 
-use super::OWNER_NAME;
+use crate::system::catalogs::OWNER_NAME;
 
 pub(super) type Result<T> = niwaki_catalog::Result<T>;
 /// Function that takes one row, in the order of the columns of its [`Computed`].

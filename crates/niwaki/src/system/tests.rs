@@ -1,9 +1,9 @@
 //! Complete reads of every system relation.
 
 use niwaki_catalog::{CatalogState, Error, Key, Oid, SystemSource, builtin_relations};
-use niwaki_types::Datum;
+use niwaki_types::{Datum, TypeOid};
 
-use super::*;
+use super::catalogs::{CATALOGS, INFORMATION, RECORDED, REFUSED};
 
 /// Source of a database in which nothing runs.
 struct Nothing;

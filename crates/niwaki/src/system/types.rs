@@ -9,8 +9,10 @@ use niwaki_catalog::{
 };
 use niwaki_types::{Datum, EnumLabel, TypeOid};
 
-use super::table::{Computed, Emit, Reader, Result, number, optional, text};
-use super::{OWNER, OWNER_NAME, builtin_function, domains, relations};
+use crate::system::catalogs::{OWNER, OWNER_NAME, builtin_function};
+use crate::system::domains;
+use crate::system::relations;
+use crate::system::table::{Computed, Emit, Reader, Result, number, optional, text};
 
 /// Storage properties of a type's values, as in `pg_type` and `pg_attribute`.
 #[derive(Clone, Copy)]

@@ -1,0 +1,31 @@
+//! COLLATE clauses in definitions.
+
+use niwaki_catalog::Oid;
+use niwaki_sql::{SqlError, refuse_uncollated};
+use niwaki_types::ColumnType;
+
+use crate::Result;
+use crate::ddl::definer::Definer;
+use crate::session::type_names::shown_type;
+
+/// Returns the error for a definition that needs a collation, where the expression determines none.
+pub(crate) fn undetermined(message: String) -> SqlError {
+    SqlError::new("42P22", message)
+        .with_hint("Use the COLLATE clause to set the collation explicitly.")
+}
+
+impl Definer<'_> {
+    /// Returns the collation given to an object of this type in its stored form: `None` for the
+    /// type's own.
+    ///
+    /// # Errors
+    /// `42804` for a type whose values have no collation.
+    pub(crate) fn collation(&mut self, given: Option<Oid>, of: ColumnType) -> Result<Option<Oid>> {
+        let Some(given) = given else { return Ok(None) };
+        let state = self.state();
+        match state.own_collation(of) {
+            Some(own) => Ok(Some(given).filter(|given| *given != own)),
+            None => Err(refuse_uncollated(&shown_type(&self.session.types(), of.declared()))),
+        }
+    }
+}

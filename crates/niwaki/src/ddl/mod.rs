@@ -1,0 +1,20 @@
+//! Data definition statements: CREATE, ALTER, DROP, TRUNCATE.
+
+pub(crate) mod collation;
+pub(crate) mod comment;
+pub(crate) mod definer;
+pub(crate) mod depend;
+pub(crate) mod drop;
+pub(crate) mod index;
+pub(crate) mod named;
+pub(crate) mod names;
+pub(crate) mod options;
+pub(crate) mod partition;
+pub(crate) mod rename;
+pub(crate) mod routine;
+pub(crate) mod schema;
+pub(crate) mod sequence;
+pub(crate) mod table;
+pub(crate) mod temporary;
+pub(crate) mod types;
+pub(crate) mod view;

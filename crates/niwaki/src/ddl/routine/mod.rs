@@ -1,0 +1,4 @@
+//! Definitions of functions and triggers.
+
+pub(crate) mod function;
+pub(crate) mod trigger;
