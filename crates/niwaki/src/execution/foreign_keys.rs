@@ -26,10 +26,10 @@ use niwaki_types::{Datum, TextSettings};
 
 use crate::Result;
 use crate::execution::reference_query::QueryKind;
-use crate::execution::source::schema_name;
 use crate::execution::statement_end::AtEnd;
 use crate::session::handle::Session;
 use crate::session::noted::{Change, Key, Noted};
+use crate::system::names::schema_name;
 
 /// Foreign key state of a session.
 #[derive(Default)]

@@ -25,6 +25,7 @@ use crate::execution::source::SessionSource;
 use crate::execution::statement_end::AtEnd;
 use crate::execution::store::{TableStore, lock_mode, read_only};
 use crate::session::handle::Session;
+use crate::system::names::columns_of_expression;
 
 /// Least memory in bytes that a statement may hold for values that must stay in memory (an
 /// `array_agg`), even if `work_mem` is smaller.
@@ -421,24 +422,6 @@ impl Session {
     pub(crate) fn columns_of_expression(&self, expression: &str) -> Result<Vec<String>> {
         columns_of_expression(expression)
     }
-}
-
-/// Returns the names of the columns that an expression reads, once for each reference.
-///
-/// # Errors
-/// Errors of the grammar.
-pub(crate) fn columns_of_expression(expression: &str) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    each_node(expression, |node| {
-        if let NodeEnum::ColumnRef(column) = node
-            && let Some(NodeEnum::String(s)) = column.fields.last().and_then(|n| n.node.as_ref())
-        {
-            names.push((column.location, s.sval.clone()));
-        }
-    })?;
-    // Nodes are not visited in the order of the text.
-    names.sort_by_key(|(location, _)| *location);
-    Ok(names.into_iter().map(|(_, name)| name).collect())
 }
 
 /// Gives rows of a query that has run to its end: up to `max_rows` rows (0: all), or until `out` is

@@ -14,8 +14,8 @@ use niwaki_types::{ColumnType, Datum, TypeOid, quote_identifier};
 
 use crate::Result;
 use crate::execution::foreign_keys::{Constraint, Following, Plan};
-use crate::execution::source::schema_name;
 use crate::session::type_names::type_in_sql;
+use crate::system::names::schema_name;
 
 /// Kind of query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

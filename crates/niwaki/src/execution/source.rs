@@ -30,6 +30,7 @@ use crate::system::monitor::statistics::{
     self, DatabaseCounters, DatabaseNumbers, FileNumbers, Reset,
 };
 use crate::system::monitor::table_counters::{self, STAT_TABLES};
+use crate::system::names::schema_name;
 use crate::system::own::{PROGRESS, PROGRESS_VACUUM};
 
 type Result<T> = niwaki_catalog::Result<T>;
@@ -216,9 +217,12 @@ impl SystemSource for SessionSource<'_> {
             PROGRESS_VACUUM => self.vacuum_rows(state, row),
             STAT_INDEXES => index_counter_rows(state, row),
             STAT_TABLES => table_counter_rows(state, row),
-            SNAPSHOTS => snapshots::rows(self.database, state, row),
-            READ_AHEAD => read_ahead::rows(self.database, row),
-            TASKS => background_tasks::rows(self.database, row),
+            SNAPSHOTS => {
+                let database = self.database;
+                snapshots::rows(database.transactions(), database.activities(), state, row)
+            }
+            READ_AHEAD => read_ahead::rows(self.database.engine(), row),
+            TASKS => background_tasks::rows(self.database.engine(), row),
             MEMORY => memory::rows(row),
             "pg_stat_bgwriter" => self.writer_rows(row),
             "pg_timezone_names" => self.zone_rows(row),
@@ -781,10 +785,6 @@ fn is_database(table: TableId, asking: &CatalogState) -> bool {
 fn names(state: &CatalogState, relation: &Relation) -> [Datum; 3] {
     let schema = schema_name(state, relation.schema);
     [Datum::Oid(relation.oid.0), text(schema), text(&relation.name)]
-}
-
-pub(crate) fn schema_name(state: &CatalogState, oid: Oid) -> String {
-    state.schema(oid).map(|s| s.name.clone()).unwrap_or_default()
 }
 
 fn unit_word(unit: Unit) -> Option<&'static str> {

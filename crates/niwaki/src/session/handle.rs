@@ -29,6 +29,7 @@ use crate::session::portal::Portal;
 use crate::session::transaction::{Block, Level};
 use crate::system::monitor::activity::{Activity, BackendType, State};
 use crate::system::monitor::progress::{Build, ProgressEntry};
+use crate::system::roles::DATABASE_OWNER;
 
 /// A prepared statement, as Describe shows it.
 #[derive(Clone, Debug)]
@@ -467,7 +468,7 @@ impl Session {
             return Ok(());
         }
         // This role owns a schema, as in PostgreSQL, and nothing can be given to it.
-        if role == crate::system::catalogs::DATABASE_OWNER.1 {
+        if role == DATABASE_OWNER.1 {
             return Err(SqlError::unsupported(format!("{role} as an owner")));
         }
         Err(SqlError::new("42704", format!("role \"{role}\" does not exist")))

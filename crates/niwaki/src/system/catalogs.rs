@@ -4,32 +4,24 @@
 //! A relation without a source of rows is empty, because the database has no such objects. A
 //! relation whose objects exist but cannot be shown yet is refused.
 
-use std::sync::Arc;
+use niwaki_catalog::{BuiltinColumn, BuiltinRelation, Relation, builtin_relations};
+use niwaki_types::TypeOid;
 
-use niwaki_catalog::{
-    BuiltinColumn, BuiltinRelation, Oid, PUBLIC_SCHEMA, Relation, RelationDefinition, RelationKind,
-    builtin_functions, builtin_relations,
-};
-use niwaki_types::{ColumnType, TypeOid};
-
-use crate::system::table::{Computed, Rows, SystemTable};
-use crate::system::{
-    composites, constraints, depend, descriptions, domains, information_schema, keys, objects, own,
-    partitions, relations, routines, types,
-};
-
-/// The role that owns everything and may do everything.
-pub(super) const OWNER: Oid = Oid(10);
-pub(super) const OWNER_NAME: &str = "postgres";
-/// The role that stands for the owner of the database. It owns schema `public`.
-pub(crate) const DATABASE_OWNER: (Oid, &str) = (Oid(6171), "pg_database_owner");
-/// All roles, with their numbers.
-pub(super) const ROLES: [(Oid, &str); 2] = [(OWNER, OWNER_NAME), DATABASE_OWNER];
-
-/// Returns the owner of a schema.
-pub(super) fn owner_of(schema: Oid) -> &'static str {
-    if schema == PUBLIC_SCHEMA { DATABASE_OWNER.1 } else { OWNER_NAME }
-}
+use crate::system::composites;
+use crate::system::constraints;
+use crate::system::depend;
+use crate::system::descriptions;
+use crate::system::domains;
+use crate::system::information_schema;
+use crate::system::keys;
+use crate::system::objects;
+use crate::system::own;
+use crate::system::partitions;
+use crate::system::relations;
+use crate::system::routines;
+use crate::system::stored_types;
+use crate::system::table::{Computed, Rows, view};
+use crate::system::types;
 
 /// Relations of `pg_catalog` whose rows are computed from the catalog.
 pub(super) const CATALOGS: &[&Computed] = &[
@@ -185,36 +177,8 @@ fn builtin(relation: &'static BuiltinRelation) -> Relation {
     view(relation.oid, relation.schema, name, &columns, rows)
 }
 
-/// Returns the number of the function of this name, which must be unique.
-pub(super) fn builtin_function(name: &str) -> u32 {
-    builtin_functions().named(name).next().map_or(0, |function| function.oid)
-}
-
-pub(super) fn view(
-    oid: Oid,
-    schema: Oid,
-    name: &str,
-    columns: &[&BuiltinColumn],
-    rows: Rows,
-) -> Relation {
-    let definition = RelationDefinition {
-        columns: columns
-            .iter()
-            .map(|column| {
-                let kind = ColumnType::with_typmod(column.type_oid, column.typmod);
-                niwaki_catalog::Column {
-                    not_null: column.not_null,
-                    ..niwaki_catalog::Column::new(column.name, kind)
-                }
-            })
-            .collect(),
-        ..RelationDefinition::new(oid, schema, name.to_owned(), RelationKind::View)
-    };
-    Relation::of_view(definition, Arc::new(SystemTable::new(columns, rows)))
-}
-
 /// Returns the bytes of a value of fixed length, -1 for variable lengths, -2 for an untyped
 /// literal. This is `pg_type.typlen`, and the size in a RowDescription.
 pub fn type_length(oid: TypeOid) -> i16 {
-    types::storage(oid).map_or(-1, |kind| kind.length)
+    stored_types::storage(oid).map_or(-1, |kind| kind.length)
 }

@@ -2,10 +2,9 @@
 
 use niwaki_types::Datum;
 
-use crate::system::domains::udt;
 use crate::system::information_schema::{data_type, measures};
+use crate::system::stored_types::{composites, udt};
 use crate::system::table::{Computed, Emit, Reader, Result, int4, text, yes_or_no};
-use crate::system::types::composites;
 
 pub(super) const USER_DEFINED_TYPES: Computed = Computed {
     name: "user_defined_types",

@@ -7,6 +7,7 @@ use niwaki_catalog::{
 use niwaki_types::{Datum, TypeOid};
 
 use crate::system::domains;
+use crate::system::names::columns_read;
 use crate::system::relations::{operator_class, wanted};
 use crate::system::table::{Computed, Emit, Reader, Result, array, int4, number, small, text};
 
@@ -67,20 +68,6 @@ pub(super) fn constraint_columns(constraint: &NumberedConstraint<'_>) -> Vec<usi
         TableConstraint::Check(check) => columns_read(constraint.table, &check.expression),
         TableConstraint::ForeignKey(key) => numbers_of(&key.columns).collect(),
     }
-}
-
-/// Returns the numbers of the table's columns that an expression reads, in its order.
-pub(super) fn columns_read(table: &Relation, expression: &str) -> Vec<usize> {
-    let names = crate::execution::query::columns_of_expression(expression);
-    let mut columns = Vec::new();
-    for name in names.unwrap_or_default() {
-        if let Some(at) = table.column_position(&name)
-            && !columns.contains(&(at + 1))
-        {
-            columns.push(at + 1);
-        }
-    }
-    columns
 }
 
 /// Converts positions of columns to their numbers, which begin at 1.

@@ -8,9 +8,14 @@ use niwaki_catalog::{
 use niwaki_sql::{Named, objects_named};
 use niwaki_types::TypeOid;
 
-use crate::system::constraints::{columns_read, constraint_columns, numbers_of, part_of};
+use crate::system::class_numbers::{
+    ATTRDEF, CLASS, CONSTRAINT, LANGUAGE, NAMESPACE, PROC, REWRITE, TRIGGER, TYPE,
+};
+use crate::system::constraints::{constraint_columns, numbers_of, part_of};
+use crate::system::names::columns_read;
+use crate::system::routines::{PLPGSQL, language_of};
+use crate::system::stored_types::{in_order, row_type};
 use crate::system::table::{Computed, Emit, Reader, Result, int4, number, text};
-use crate::system::types::{in_order, row_type};
 
 pub(super) const PG_DEPEND: Computed = Computed {
     name: "pg_depend",
@@ -18,17 +23,6 @@ pub(super) const PG_DEPEND: Computed = Computed {
     keys: &["objid"],
     rows: pg_depend,
 };
-
-/// Oids of the catalogs whose rows depend on each other.
-pub(super) const CLASS: Oid = Oid(1259);
-const ATTRDEF: Oid = Oid(2604);
-const REWRITE: Oid = Oid(2618);
-pub(super) const CONSTRAINT: Oid = Oid(2606);
-pub(super) const NAMESPACE: Oid = Oid(2615);
-pub(super) const PROC: Oid = Oid(1255);
-pub(super) const TRIGGER: Oid = Oid(2620);
-const LANGUAGE: Oid = Oid(2612);
-const TYPE: Oid = Oid(1247);
 
 /// An object: its catalog, its number, and the number of its column.
 type Object = (Oid, Oid, usize);
@@ -65,9 +59,9 @@ fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     }
     for function in state.functions() {
         let own = (PROC, function.oid, 0);
-        let language = (LANGUAGE, Oid(crate::system::routines::language_of(function)));
+        let language = (LANGUAGE, Oid(language_of(function)));
         // PostgreSQL's own languages always exist.
-        let language = (language.1.0 == crate::system::routines::PLPGSQL).then_some(language);
+        let language = (language.1.0 == PLPGSQL).then_some(language);
         for (class, oid) in [(NAMESPACE, function.schema)].into_iter().chain(language) {
             depends(emit, (class, oid, 0), own, "n")?;
         }

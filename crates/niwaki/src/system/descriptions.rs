@@ -4,7 +4,10 @@
 use niwaki_catalog::{Oid, check_oid};
 use niwaki_sql::utility::EXTENSIONS;
 
-use crate::system::depend::{CLASS, CONSTRAINT, NAMESPACE, PROC, TRIGGER};
+use crate::system::class_numbers::{CLASS, CONSTRAINT, NAMESPACE, PROC, TRIGGER};
+use crate::system::constraints;
+use crate::system::relations;
+use crate::system::stored_types::in_order;
 use crate::system::table::{Computed, Emit, Reader, Result, int4, number, text};
 
 /// The number of `pg_type`.
@@ -38,13 +41,13 @@ fn pg_description(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for schema in schemas.into_iter().filter(|schema| wanted.is_none_or(|oid| oid == schema.oid)) {
         describe(NAMESPACE, schema.oid, 0, schema.comment.as_deref())?;
     }
-    for relation in crate::system::relations::wanted(reader, "objoid", None) {
+    for relation in relations::wanted(reader, "objoid", None) {
         describe(CLASS, relation.oid, 0, relation.comment.as_deref())?;
         for (at, column) in relation.visible_columns() {
             describe(CLASS, relation.oid, at + 1, column.comment.as_deref())?;
         }
     }
-    for constraint in crate::system::constraints::constraints::constraints(reader, "objoid", "") {
+    for constraint in constraints::constraints(reader, "objoid", "") {
         describe(CONSTRAINT, constraint.oid, 0, constraint.comment())?;
     }
     for function in state.functions() {
@@ -57,7 +60,7 @@ fn pg_description(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             describe(TRIGGER, trigger.oid, 0, trigger.comment.as_deref())?;
         }
     }
-    for definition in crate::system::types::in_order(state) {
+    for definition in in_order(state) {
         let oid = Oid(definition.type_oid().0);
         if wanted.is_none_or(|wanted| wanted == oid) {
             describe(TYPE, oid, 0, definition.comment.as_deref())?;

@@ -7,19 +7,18 @@ use niwaki_catalog::{
     builtin_value, check_oid,
 };
 use niwaki_sql::{shown_domain_check, shown_expression};
-use niwaki_types::{ColumnType, Datum, TypeOid};
+use niwaki_types::{Datum, TypeOid};
 
-use crate::execution::source::schema_name;
-use crate::system::catalogs::builtin_function;
 use crate::system::information_schema::{measures, place};
+use crate::system::names::builtin_function;
+use crate::system::stored_types::{self, domain_of, udt};
 use crate::system::table::{
     Computed, Emit, Reader, Result, int4, number, optional, text, yes_or_no,
 };
-use crate::system::types;
 
 /// Returns the domains in the order of their numbers.
 fn in_order(state: &CatalogState) -> Vec<(&Arc<TypeDefinition>, &DomainDefinition)> {
-    let all = types::in_order(state).into_iter();
+    let all = stored_types::in_order(state).into_iter();
     all.filter_map(|definition| Some((definition, definition.domain()?))).collect()
 }
 
@@ -90,31 +89,6 @@ pub(super) fn checks<'r>(reader: &Reader<'r>) -> Vec<(Oid, &'r Arc<TypeDefinitio
     found
 }
 
-/// Returns the schema and the name of a type.
-fn type_place(state: &CatalogState, of: ColumnType) -> (String, String) {
-    let oid = of.declared();
-    let schema = match types::user_type(state, oid) {
-        Some(found) => schema_name(state, found.schema),
-        None => "pg_catalog".to_owned(),
-    };
-    (schema, types::name(state, oid).unwrap_or_default())
-}
-
-/// Returns the database, schema and name of a type, as in `information_schema`.
-pub(super) fn udt(state: &CatalogState, of: ColumnType) -> [Datum; 3] {
-    let (schema, name) = type_place(state, of);
-    [crate::system::table::database_of(state), text(schema), text(name)]
-}
-
-/// Returns the database, schema and name of a type's domain, if the type has one.
-pub(super) fn domain_of(state: &CatalogState, of: ColumnType) -> [Datum; 3] {
-    let domain = of.domain.and_then(|domain| types::user_type(state, domain));
-    match domain {
-        Some(_) => udt(state, of),
-        None => [Datum::Null, Datum::Null, Datum::Null],
-    }
-}
-
 pub(super) const DOMAINS: Computed = Computed {
     name: "domains",
     columns: &[
@@ -146,7 +120,7 @@ fn domains(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         let count = |value: Option<usize>| value.map_or(Datum::Null, int4);
         let [catalog, schema, name] = udt(state, definition.column_type());
         let [udt_catalog, udt_schema, udt_name] = udt(state, below);
-        let data_type = match types::user_type(state, below.declared()) {
+        let data_type = match stored_types::user_type(state, below.declared()) {
             Some(_) => "USER-DEFINED".to_owned(),
             None => niwaki_sql::types::format_oid(below.oid),
         };

@@ -6,10 +6,11 @@ use niwaki_catalog::{Identity, Relation, RelationKind, collation_name, collation
 use niwaki_sql::types::{element_of, format_oid};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use crate::execution::source::schema_name;
-use crate::system::catalogs::OWNER_NAME;
-use crate::system::domains;
+use crate::system::names::{columns_read, schema_name};
+use crate::system::objects::view_definition;
 use crate::system::relations::{self, kind_letter};
+use crate::system::roles::{DATABASE_OWNER, OWNER_NAME, ROLES, owner_of};
+use crate::system::stored_types;
 use crate::system::table::{Computed, Emit, Reader, Result, int4, optional, text, yes_or_no};
 
 pub(super) const TABLES: Computed = Computed {
@@ -210,8 +211,8 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             let size = measures(below);
             let count = |value: Option<usize>| value.map_or(Datum::Null, int4);
             let [domain_catalog, domain_schema, domain_name] =
-                domains::domain_of(reader.state, kind);
-            let [udt_catalog, udt_schema, udt_name] = domains::udt(reader.state, below);
+                stored_types::domain_of(reader.state, kind);
+            let [udt_catalog, udt_schema, udt_name] = stored_types::udt(reader.state, below);
             let [database, schema, name] = place(reader, relation);
             let fields = niwaki_types::datetime::interval_typmod_text(kind.typmod);
             let fields = fields.split('(').next().unwrap_or_default().trim().to_ascii_uppercase();
@@ -278,11 +279,7 @@ fn schemata(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     let mut all: Vec<_> = reader.state.schemas().collect();
     all.sort_by_key(|schema| schema.oid);
     for schema in all {
-        emit(&[
-            reader.database(),
-            text(&schema.name),
-            text(crate::system::catalogs::owner_of(schema.oid)),
-        ])?;
+        emit(&[reader.database(), text(&schema.name), text(owner_of(schema.oid))])?;
     }
     Ok(())
 }
@@ -299,7 +296,7 @@ fn column_column_usage(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in tables_and_views(reader) {
         for (_, column) in relation.visible_columns().filter(|(_, column)| column.generated) {
             let expression = column.default.as_deref().unwrap_or_default();
-            for read in crate::system::constraints::columns_read(relation, expression) {
+            for read in columns_read(relation, expression) {
                 let Some(read) = relation.columns.get(read - 1) else { continue };
                 let [database, schema, name] = place(reader, relation);
                 emit(&[database, schema, name, text(&read.name), text(&column.name)])?;
@@ -450,7 +447,7 @@ fn views(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in tables_and_views(reader) {
         if kind_letter(relation) == "v" {
             let mut row = place(reader, relation).to_vec();
-            row.push(optional(crate::system::objects::view_definition(reader, relation)));
+            row.push(optional(view_definition(reader, relation)));
             row.push(text(match relation.options.get("check_option") {
                 Some("local") => "LOCAL",
                 Some("cascaded") => "CASCADED",
@@ -577,9 +574,7 @@ pub(super) const APPLICABLE_ROLES: Computed = Computed {
     name: "applicable_roles",
     columns: &["grantee", "role_name", "is_grantable"],
     keys: &[],
-    rows: |_, emit| {
-        emit(&[text(OWNER_NAME), text(crate::system::catalogs::DATABASE_OWNER.1), yes_or_no(false)])
-    },
+    rows: |_, emit| emit(&[text(OWNER_NAME), text(DATABASE_OWNER.1), yes_or_no(false)]),
 };
 
 pub(super) const CATALOG_NAME: Computed = Computed {
@@ -593,9 +588,7 @@ pub(super) const ENABLED_ROLES: Computed = Computed {
     name: "enabled_roles",
     columns: &["role_name"],
     keys: &[],
-    rows: |_, emit| {
-        crate::system::catalogs::ROLES.iter().try_for_each(|(_, name)| emit(&[text(name)]))
-    },
+    rows: |_, emit| ROLES.iter().try_for_each(|(_, name)| emit(&[text(name)])),
 };
 
 pub(super) const CHARACTER_SETS: Computed = Computed {

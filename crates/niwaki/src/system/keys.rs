@@ -11,6 +11,7 @@ use niwaki_types::Datum;
 use crate::system::constraints::{constraint_columns, constraint_letter, numbers_of};
 use crate::system::domains;
 use crate::system::information_schema::place;
+use crate::system::relations::wanted;
 use crate::system::table::{Computed, Emit, Reader, Result, int4, text, yes_or_no};
 
 pub(super) const TABLE_CONSTRAINTS: Computed = Computed {
@@ -38,7 +39,7 @@ fn not_null_name(relation: &Relation, at: usize) -> String {
 }
 
 fn stored_tables<'r>(reader: &Reader<'r>) -> impl Iterator<Item = &'r Arc<Relation>> {
-    let all = crate::system::relations::wanted(reader, "", Some("table_name"));
+    let all = wanted(reader, "", Some("table_name"));
     all.into_iter().filter(|relation| relation.kind == RelationKind::Table)
 }
 

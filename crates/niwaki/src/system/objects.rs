@@ -5,10 +5,10 @@ use niwaki_catalog::{KeyBytes, Oid, PG_CATALOG, Relation, RelationKind, SchemaEn
 use niwaki_sql::utility::EXTENSIONS;
 use niwaki_types::{Datum, KeyOrder, TypeOid, decode_key};
 
-use crate::execution::source::schema_name;
-use crate::system::catalogs::{OWNER, OWNER_NAME, ROLES};
-use crate::system::depend::NAMESPACE;
-use crate::system::relations::kind_letter;
+use crate::system::class_numbers::NAMESPACE;
+use crate::system::names::schema_name;
+use crate::system::relations::{has_triggers, kind_letter};
+use crate::system::roles::{DATABASE_OWNER, OWNER, OWNER_NAME, ROLES, owner_of};
 use crate::system::table::{Computed, Emit, Reader, Result, array, number, optional, text};
 
 pub(super) const PG_NAMESPACE: Computed = Computed {
@@ -22,7 +22,7 @@ fn pg_namespace(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     let mut all: Vec<_> = reader.state.schemas().collect();
     all.sort_by_key(|schema| schema.oid);
     for schema in all {
-        let owner = crate::system::catalogs::owner_of(schema.oid);
+        let owner = owner_of(schema.oid);
         let oid = ROLES.iter().find(|(_, name)| *name == owner).map_or(OWNER, |(oid, _)| *oid);
         let privileges =
             if is_builtin(schema) { initial_privileges(schema.oid) } else { Datum::Null };
@@ -38,7 +38,7 @@ fn is_builtin(schema: &SchemaEntry) -> bool {
 
 /// Returns the privileges of a built-in schema. Every role may use it.
 fn initial_privileges(schema: Oid) -> Datum {
-    let owner = crate::system::catalogs::owner_of(schema);
+    let owner = owner_of(schema);
     let items = [format!("{owner}=UC/{owner}"), format!("=U/{owner}")];
     array(TypeOid::ACLITEM, items.into_iter().map(text))
 }
@@ -240,7 +240,7 @@ pub(super) const PG_GROUP: Computed = Computed {
     columns: &["groname", "grosysid", "grolist"],
     keys: &[],
     rows: |_, emit| {
-        let (oid, name) = crate::system::catalogs::DATABASE_OWNER;
+        let (oid, name) = DATABASE_OWNER;
         emit(&[text(name), number(oid), array(TypeOid::OID, [])])
     },
 };
@@ -279,7 +279,7 @@ fn pg_tables(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             text(OWNER_NAME),
             Datum::Bool(!relation.indexes.is_empty()),
             Datum::Bool(false),
-            Datum::Bool(crate::system::relations::has_triggers(reader.state, relation)),
+            Datum::Bool(has_triggers(reader.state, relation)),
             Datum::Bool(false),
         ])?;
     }

@@ -5,14 +5,13 @@ use std::sync::OnceLock;
 use niwaki_catalog::{BuiltinColumn, Oid, PG_CATALOG, Relation};
 use niwaki_types::TypeOid;
 
-use crate::system::catalogs::view;
 use crate::system::monitor::background_tasks::{self, TASKS};
 use crate::system::monitor::index_counters::{self, STAT_INDEXES};
 use crate::system::monitor::memory::{self, MEMORY};
 use crate::system::monitor::read_ahead::{self, READ_AHEAD};
 use crate::system::monitor::snapshots::{self, SNAPSHOTS};
 use crate::system::monitor::table_counters::{self, STAT_TABLES};
-use crate::system::table::Rows;
+use crate::system::table::{Rows, view};
 
 const OID: TypeOid = TypeOid::OID;
 const NAME: TypeOid = TypeOid::NAME;

@@ -9,11 +9,11 @@ use niwaki_catalog::{
 };
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use crate::system::catalogs::{OWNER, OWNER_NAME};
+use crate::system::roles::{OWNER, OWNER_NAME};
+use crate::system::stored_types;
 use crate::system::table::{
     Computed, Emit, Reader, Result, array, int4, number, small, text, vector,
 };
-use crate::system::types;
 
 /// Oids of access methods.
 const HEAP: Oid = Oid(2);
@@ -172,7 +172,7 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             Datum::Bool(!relation.unpopulated),
             text(if matches!(kind, "r" | "p" | "m") && stored { "d" } else { "n" }),
             options,
-            Datum::Oid(types::row_type(relation).map_or(0, |oid| oid.0)),
+            Datum::Oid(stored_types::row_type(relation).map_or(0, |oid| oid.0)),
             Datum::Bool(has_parts(state, relation)),
             Datum::Bool(bound.is_some() || part.is_some()),
             bound.map_or(Datum::Null, text),
@@ -185,7 +185,7 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
 /// Emits composite types, which PostgreSQL keeps as relations without rows.
 fn composite_classes(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     let (wanted, named) = (reader.wanted_oid("oid"), reader.wanted_text("relname"));
-    for (definition, attributes) in types::composites(reader.state) {
+    for (definition, attributes) in stored_types::composites(reader.state) {
         if wanted.is_some_and(|wanted| wanted != definition.oid.0)
             || named.is_some_and(|named| named != definition.name)
         {
@@ -281,7 +281,7 @@ fn pg_attribute(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         }
     }
     let wanted = reader.wanted_oid("attrelid");
-    for (definition, attributes) in types::composites(reader.state) {
+    for (definition, attributes) in stored_types::composites(reader.state) {
         if wanted.is_some_and(|wanted| wanted != definition.oid.0) {
             continue;
         }
@@ -315,7 +315,7 @@ fn attribute(
     inherited: bool,
     emit: Emit<'_>,
 ) -> Result<()> {
-    let kind = types::storage(TypeOid(column.type_oid));
+    let kind = stored_types::storage(TypeOid(column.type_oid));
     let letter = |letter: Option<&'static str>| text(letter.unwrap_or("i"));
     let oid = if column.dropped { 0 } else { column.column_type().declared().0 };
     let is_array = TypeOid(oid).element().is_some() && !TypeOid(oid).is_vector();

@@ -9,8 +9,8 @@ use niwaki_catalog::{
 };
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
-use crate::execution::source::schema_name;
-use crate::system::catalogs::OWNER;
+use crate::system::names::schema_name;
+use crate::system::roles::OWNER;
 use crate::system::table::{
     Computed, Emit, Reader, Result, array, int4, number, optional, small, text, vector,
 };

@@ -1,14 +1,15 @@
 //! A system relation: PostgreSQL's columns over rows that fill some of them.
 
 use std::fmt;
+use std::sync::Arc;
 
 use niwaki_catalog::{
-    BuiltinColumn, CatalogState, Error, Key, SearchPath, SystemSource, VirtualTable, builtin_rows,
-    builtin_value,
+    BuiltinColumn, CatalogState, Error, Key, Oid, Relation, RelationDefinition, RelationKind,
+    SearchPath, SystemSource, VirtualTable, builtin_rows, builtin_value,
 };
-use niwaki_types::{Datum, TypeOid};
+use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use crate::system::catalogs::OWNER_NAME;
+use crate::system::roles::OWNER_NAME;
 
 pub(super) type Result<T> = niwaki_catalog::Result<T>;
 /// Function that takes one row, in the order of the columns of its [`Computed`].
@@ -245,7 +246,7 @@ pub(super) fn int4(value: usize) -> Datum {
     Datum::Int4(i32::try_from(value).unwrap_or(i32::MAX))
 }
 
-pub(super) fn number(oid: niwaki_catalog::Oid) -> Datum {
+pub(super) fn number(oid: Oid) -> Datum {
     Datum::Oid(oid.0)
 }
 
@@ -262,4 +263,28 @@ pub(super) fn vector(element: TypeOid, values: impl IntoIterator<Item = Datum>) 
 /// Returns a `yes_or_no` of `information_schema`.
 pub(super) fn yes_or_no(value: bool) -> Datum {
     Datum::text(if value { "YES" } else { "NO" })
+}
+
+/// Returns a system relation with these columns and rows.
+pub(super) fn view(
+    oid: Oid,
+    schema: Oid,
+    name: &str,
+    columns: &[&BuiltinColumn],
+    rows: Rows,
+) -> Relation {
+    let definition = RelationDefinition {
+        columns: columns
+            .iter()
+            .map(|column| {
+                let kind = ColumnType::with_typmod(column.type_oid, column.typmod);
+                niwaki_catalog::Column {
+                    not_null: column.not_null,
+                    ..niwaki_catalog::Column::new(column.name, kind)
+                }
+            })
+            .collect(),
+        ..RelationDefinition::new(oid, schema, name.to_owned(), RelationKind::View)
+    };
+    Relation::of_view(definition, Arc::new(SystemTable::new(columns, rows)))
 }

@@ -15,9 +15,9 @@ use crate::background::autovacuum::rounds::Autovacuum;
 use crate::background::maintenance::MaintainedTable;
 use crate::background::vacuum_options::of_autovacuum;
 use crate::directory::open_database::OpenDatabase;
-use crate::execution::source::schema_name;
 use crate::system::monitor::activity::{Activity, BackendType, State};
 use crate::system::monitor::progress::Vacuuming;
+use crate::system::names::schema_name;
 
 /// Report of autovacuum's work on one table.
 #[derive(Clone, Debug)]

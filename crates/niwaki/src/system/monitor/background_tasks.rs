@@ -1,9 +1,8 @@
 //! `niwaki_background_tasks`: the failures of the database's background tasks.
 
 use niwaki_catalog::Result;
+use niwaki_table::Engine;
 use niwaki_types::{Datum, TypeOid};
-
-use crate::database::Database;
 
 /// Name of the view.
 pub(crate) const TASKS: &str = "niwaki_background_tasks";
@@ -17,8 +16,8 @@ pub(crate) const COLUMNS: &[(&str, TypeOid)] = &[
 ];
 
 /// Gives one row for each task that has failed since the database was opened.
-pub(crate) fn rows(database: &Database, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
-    for (name, task) in database.engine().storage().background_failures() {
+pub(crate) fn rows(engine: &Engine, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+    for (name, task) in engine.storage().background_failures() {
         row(&[
             Datum::text(name),
             Datum::Int8(i64::try_from(task.failures).unwrap_or(i64::MAX)),

@@ -5,9 +5,8 @@
 
 use niwaki_catalog::Result;
 use niwaki_storage::ReadStatistics;
+use niwaki_table::Engine;
 use niwaki_types::{Datum, TypeOid};
-
-use crate::database::Database;
 
 /// Name of the view.
 pub(crate) const READ_AHEAD: &str = "niwaki_stat_read_ahead";
@@ -49,9 +48,10 @@ pub(crate) fn columns() -> Vec<(&'static str, TypeOid)> {
 }
 
 /// Gives the view's one row.
-pub(crate) fn rows(database: &Database, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
-    let statistics = database.read_statistics();
-    let method = std::iter::once(Datum::text(&database.io_method()));
+pub(crate) fn rows(engine: &Engine, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+    let storage = engine.storage();
+    let statistics = storage.pool().read_statistics();
+    let method = std::iter::once(Datum::text(&storage.io_method().method.to_string()));
     let counters = COUNTERS.iter().map(|(_, _, read)| read(&statistics));
     row(&method.chain(counters).collect::<Vec<_>>())
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Result};
 use niwaki_table::Held;
-use niwaki_txn::RegisteredSnapshot;
+use niwaki_txn::{RegisteredSnapshot, TransactionManager};
 use niwaki_types::{Datum, TypeOid, datetime};
 
-use crate::database::Database;
+use crate::system::monitor::activity::Activities;
 
 /// Name of the view.
 pub(crate) const SNAPSHOTS: &str = "niwaki_snapshots";
@@ -30,24 +30,25 @@ pub(crate) const COLUMNS: &[(&str, TypeOid)] = &[
 /// that passes over pages could not remove because of this snapshot alone. They cover the tables of
 /// this catalog. No page is read for them.
 pub(crate) fn rows(
-    database: &Database,
+    transactions: &TransactionManager,
+    activities: &Activities,
     state: &CatalogState,
     row: &mut dyn FnMut(&[Datum]) -> Result<()>,
 ) -> Result<()> {
-    let holders = database.transactions().holders();
+    let holders = transactions.holders();
     let mut alone = vec![Held::default(); holders.snapshots().len()];
     for table in state.with_rows().filter_map(|relation| relation.table.as_ref()) {
         table.add_noted_holds(&holders, &mut alone);
     }
-    let now_us = database.env().clock.now_unix_us();
+    let now_us = transactions.env().clock.now_unix_us();
     for (snapshot, held) in holders.snapshots().iter().zip(alone) {
-        row(&values(database, snapshot, held, now_us))?;
+        row(&values(activities, snapshot, held, now_us))?;
     }
     Ok(())
 }
 
 fn values(
-    database: &Database,
+    activities: &Activities,
     snapshot: &RegisteredSnapshot,
     held: Held,
     now_us: i64,
@@ -55,7 +56,7 @@ fn values(
     let number = |value: u64| Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX));
     // The clock may have been set back.
     let age = datetime::subtract_timestamps(now_us.max(snapshot.taken_us), snapshot.taken_us);
-    let activity = database.activities().of(snapshot.session).unwrap_or_default();
+    let activity = activities.of(snapshot.session).unwrap_or_default();
     [
         Datum::Int4(snapshot.session),
         Datum::Lsn(snapshot.csn.0),
