@@ -7,9 +7,9 @@ use niwaki_sql::{ColumnInfo, RowSink, SqlError};
 use niwaki_types::{ColumnType, Datum, InputContext, TextSettings, TypeOid};
 
 use crate::Result;
-use crate::protocol::extended::Statement;
 use crate::result::ResultSink;
 use crate::session::handle::Session;
+use crate::session::statement::Statement;
 
 /// A Rust value that can be a parameter.
 pub trait ToValue {

@@ -47,7 +47,9 @@ pub use niwaki_sql::{ColumnInfo, ErrorFields, RowSink, Severity, SqlError};
 pub use niwaki_txn::SessionControl;
 pub use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 pub use result::{ExecuteOutcome, ResultFormats, ResultSink};
-pub use session::handle::{Prepared, Session, Terminator};
+pub use session::handle::Session;
+pub use session::statement::Prepared;
+pub use session::terminator::Terminator;
 pub use system::catalogs::type_length;
 
 /// Result of the functions of this crate.

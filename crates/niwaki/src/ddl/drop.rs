@@ -13,7 +13,7 @@ use niwaki_txn::TableLockMode;
 use crate::Result;
 use crate::ddl::definer::{Definer, refuse_system, table_of, wrong_kind};
 use crate::ddl::depend::still_needed;
-use crate::ddl::partition::part_indexes::parts_of;
+use crate::execution::constraints::parts_of;
 
 impl Definer<'_> {
     pub(crate) fn drop(&mut self, spec: &Drop) -> Result<&'static str> {

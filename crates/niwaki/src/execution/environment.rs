@@ -12,32 +12,17 @@ use niwaki_sql::{AdvisoryLock, AdvisoryNumber, Environment, SqlError};
 use niwaki_storage::Tid;
 use niwaki_table::Sequence;
 use niwaki_txn::{
-    AdvisoryKey, AdvisoryLocks, SessionControl, Sleep, TableLockMode, Transaction, WaitPolicy,
+    AdvisoryKey, AdvisoryLocks, Isolation, SessionControl, Sleep, TableLockMode, Transaction,
+    WaitPolicy,
 };
 
 use crate::Result;
 use crate::directory::notifications::{Notifications, Pending};
+use crate::execution::current_row::row_of_cursor;
 use crate::execution::store::read_only;
-use crate::protocol::cursor::row_of_cursor;
-use crate::protocol::utility::of_transaction;
+use crate::session::epoch::UNIX_TO_POSTGRES_US;
 use crate::session::portal::Portal;
-
-/// Microseconds between 1970 and 2000.
-pub(crate) const UNIX_TO_POSTGRES_US: i64 = 946_684_800_000_000;
-
-/// Values that `nextval` returned in this session, by sequence.
-#[derive(Debug, Default)]
-pub(crate) struct SequenceValues {
-    values: HashMap<u32, i64>,
-    last: Option<u32>,
-}
-
-impl SequenceValues {
-    pub(crate) fn clear(&mut self) {
-        self.values.clear();
-        self.last = None;
-    }
-}
+use crate::session::sequence_values::SequenceValues;
 
 /// The session, as SQL functions use it.
 pub(crate) struct SessionEnvironment<'s> {
@@ -293,4 +278,14 @@ fn advisory_key(database: Oid, lock: AdvisoryLock) -> AdvisoryKey {
         AdvisoryNumber::One(number) => AdvisoryKey::one(database.0, number),
         AdvisoryNumber::Two(first, second) => AdvisoryKey::two(database.0, first, second),
     }
+}
+
+/// A setting whose value is the transaction's.
+pub(crate) fn of_transaction(name: &str, transaction: &Transaction) -> Option<&'static str> {
+    if name.eq_ignore_ascii_case("transaction_isolation") {
+        let repeatable = transaction.isolation() == Isolation::RepeatableRead;
+        return Some(if repeatable { "repeatable read" } else { "read committed" });
+    }
+    let read_only = name.eq_ignore_ascii_case("transaction_read_only");
+    read_only.then(|| if transaction.read_only() { "on" } else { "off" })
 }

@@ -5,7 +5,7 @@
 //!  UPDATE, DELETE of a referenced row  ─► Action ─► refuse, delete, follow, set NULL or default
 //! ```
 //!
-//! Changes are noted as they happen ([`Noted`]). When their statement has ended, they are handled
+//! Changes are noted as they happen ([`Noted`](crate::session::noted::Noted)). When their statement has ended, they are handled
 //! in the order in which they were made. Changes made meanwhile are noted behind them. Deferred
 //! constraints wait for the end of the transaction.
 //!
@@ -20,35 +20,15 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, ForeignKey, Oid, ReferentialAction, Relation};
-use niwaki_env::hash::HashMap;
-use niwaki_sql::{ExecContext, Planned, SqlError};
+use niwaki_sql::{ExecContext, SqlError};
 use niwaki_types::{Datum, TextSettings};
 
 use crate::Result;
-use crate::execution::reference_query::QueryKind;
-use crate::execution::statement_end::AtEnd;
+use crate::execution::at_end::AtEnd;
 use crate::session::handle::Session;
-use crate::session::noted::{Change, Key, Noted};
+use crate::session::noted::{Change, Key};
+use crate::session::reference_plans::QueryKind;
 use crate::system::names::schema_name;
-
-/// Foreign key state of a session.
-#[derive(Default)]
-pub(crate) struct ForeignKeys {
-    /// Notes of the running statement's changes.
-    pub(crate) noted: Noted,
-    /// Plans of the queries that check constraints.
-    pub(crate) plans: Plans,
-}
-
-/// Plans by constraint and kind of query.
-#[derive(Default)]
-pub(crate) struct Plans(pub(crate) HashMap<(Oid, QueryKind), Plan>);
-
-/// A plan, and the versions of catalog and settings that it depends on.
-pub(crate) struct Plan {
-    pub(crate) planned: Arc<Planned>,
-    pub(crate) version: (u64, u64),
-}
 
 /// A constraint, while one change is handled.
 #[derive(Clone, Copy)]

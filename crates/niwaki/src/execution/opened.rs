@@ -4,9 +4,9 @@
 use niwaki_env::hash::HashMap;
 use niwaki_types::{Datum, TypeOid};
 
-use crate::execution::environment::UNIX_TO_POSTGRES_US;
-use crate::protocol::prepared::Named;
+use crate::session::epoch::UNIX_TO_POSTGRES_US;
 use crate::session::portal::Portal;
+use crate::session::statement::Named;
 
 type Result<T> = niwaki_catalog::Result<T>;
 

@@ -3,28 +3,30 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use niwaki_catalog::{Catalog, FunctionVolatility};
+use niwaki_catalog::FunctionVolatility;
 use niwaki_sql::parse::ParsedStatement;
-use niwaki_sql::settings::HotSettings;
 use niwaki_sql::store::TableLock;
 use niwaki_sql::walk::each_node;
 use niwaki_sql::{
     AnalyzeContext, Calls, CommandTag, Completion, ExecContext, Execution, KeptReader, Named,
-    Planned, PlannerSettings, Progress, RowKeeper, RowSink, SqlError, Statement as Analyzed,
-    TEMP_CHUNK_BYTES, ValueFor, objects_named,
+    Planned, Progress, RowKeeper, RowSink, SqlError, Statement as Analyzed, TEMP_CHUNK_BYTES,
+    ValueFor, objects_named,
 };
 use niwaki_storage::ReadAhead;
-use niwaki_txn::{Isolation, Snapshot, Transaction, WaitPolicy};
+use niwaki_txn::{Isolation, Snapshot, Transaction};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 
 use crate::Result;
-use crate::execution::environment::{SessionEnvironment, UNIX_TO_POSTGRES_US};
+use crate::execution::at_end::AtEnd;
+use crate::execution::environment::SessionEnvironment;
 use crate::execution::opened::Opened;
+use crate::execution::planning::{lock_relations, planner_settings};
 use crate::execution::source::SessionSource;
-use crate::execution::statement_end::AtEnd;
-use crate::execution::store::{TableStore, lock_mode, read_only};
+use crate::execution::store::{TableStore, read_only};
+use crate::session::epoch::UNIX_TO_POSTGRES_US;
 use crate::session::handle::Session;
+use crate::session::running::Running;
 use crate::system::names::columns_of_expression;
 
 /// Least memory in bytes that a statement may hold for values that must stay in memory (an
@@ -43,14 +45,6 @@ fn held_max(work_mem: usize) -> usize {
         limit => limit / STATEMENT_PART,
     };
     work_mem.max(STATEMENT_MEMORY_MIN_BYTES).max(of_server)
-}
-
-/// A query that has begun, as a suspended portal keeps it.
-pub(crate) enum Running {
-    /// The query's place in its plan, and its snapshot.
-    Query { execution: Box<Execution>, snapshot: Snapshot },
-    /// A query that has run to its end, with the rows that are still to be given.
-    Rows { rows: KeptReader, completion: Completion },
 }
 
 impl Session {
@@ -447,47 +441,4 @@ fn give(
 fn only_value(mut rows: Vec<Vec<Datum>>) -> Result<Datum> {
     let value = rows.pop().and_then(|mut row| row.pop());
     value.ok_or_else(|| SqlError::internal("an expression without a value"))
-}
-
-/// Takes the table locks of a plan.
-pub(crate) fn lock_relations(
-    transaction: &Transaction,
-    catalog: &Catalog,
-    planned: &Planned,
-) -> Result<()> {
-    for (relation, lock) in planned.relations() {
-        if relation.view.is_some() {
-            continue;
-        }
-        transaction.manager().locks().acquire_table(
-            transaction,
-            catalog.table_number(relation.oid),
-            lock_mode(*lock),
-            WaitPolicy::Block,
-        )?;
-    }
-    Ok(())
-}
-
-/// Returns the settings for the planner. `now` is the transaction's time in microseconds since
-/// 2000.
-pub(crate) fn planner_settings(hot: &HotSettings, now: i64) -> PlannerSettings {
-    PlannerSettings {
-        enable_seqscan: hot.enable_seqscan,
-        enable_indexscan: hot.enable_indexscan,
-        enable_indexonlyscan: hot.enable_indexonlyscan,
-        enable_bitmapscan: hot.enable_bitmapscan,
-        enable_skipscan: hot.enable_skipscan,
-        enable_tidscan: hot.enable_tidscan,
-        enable_hashjoin: hot.enable_hashjoin,
-        enable_mergejoin: hot.enable_mergejoin,
-        enable_nestloop: hot.enable_nestloop,
-        enable_incremental_sort: hot.enable_incremental_sort,
-        enable_hashagg: hot.enable_hashagg,
-        hash_memory: hot.hash_mem_bytes as f64,
-        costs: hot.costs,
-        parallel_workers: hot.parallel_workers,
-        parallel_table_blocks: hot.parallel_table_blocks,
-        now,
-    }
 }

@@ -13,32 +13,10 @@ use niwaki_txn::Isolation;
 use niwaki_types::{ColumnType, Datum, TypeOid, quote_identifier};
 
 use crate::Result;
-use crate::execution::foreign_keys::{Constraint, Following, Plan};
+use crate::execution::foreign_keys::{Constraint, Following};
+use crate::session::reference_plans::{Plan, QueryKind};
 use crate::session::type_names::type_in_sql;
 use crate::system::names::schema_name;
-
-/// Kind of query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum QueryKind {
-    /// Query that finds and locks the referenced row with a key, given as the referencing table has
-    /// it.
-    Referenced,
-    /// Query that finds and locks the referenced row with a key, given as the referenced table has
-    /// it.
-    Back,
-    /// Query that finds and locks a referring row.
-    Referring,
-    /// Query that finds a row with a key as the referencing table has it.
-    Own,
-    /// ON DELETE CASCADE.
-    Delete,
-    /// ON UPDATE CASCADE.
-    Follow,
-    /// ON DELETE SET NULL, or ON UPDATE SET NULL.
-    SetNull { deleted: bool },
-    /// ON DELETE SET DEFAULT, or ON UPDATE SET DEFAULT.
-    SetDefault { deleted: bool },
-}
 
 /// Row sink that counts rows.
 #[derive(Default)]

@@ -18,8 +18,8 @@ use niwaki_types::{Datum, Interval, Numeric, TimeZone, TypeOid};
 
 use crate::database::Database;
 use crate::directory::open_database::OpenDatabase;
-use crate::execution::environment::UNIX_TO_POSTGRES_US;
 use crate::execution::opened::Opened;
+use crate::session::epoch::UNIX_TO_POSTGRES_US;
 use crate::system::monitor::activity::{BackendType, State};
 use crate::system::monitor::background_tasks::{self, TASKS};
 use crate::system::monitor::index_counters::{self, STAT_INDEXES};

@@ -24,7 +24,7 @@ use niwaki_types::{ColumnMask, Datum, Vector};
 
 use crate::Result;
 use crate::directory::helpers::{HelperPermit, LimitedHelpers};
-use crate::execution::environment::UNIX_TO_POSTGRES_US;
+use crate::session::epoch::UNIX_TO_POSTGRES_US;
 use crate::session::errors::of_table;
 use crate::session::noted::Noted;
 

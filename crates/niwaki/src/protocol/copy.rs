@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
 use niwaki_env::seeded_bug;
-use niwaki_sql::copy::{CopyInput, CopyOutput, Fields, binary_fields, context, context_column};
+use niwaki_sql::copy::{CopyInput, CopyOutput, Fields};
 use niwaki_sql::utility::{ColumnChoice, Copy, CopyDirection, CopyOptions, CopySource};
 use niwaki_sql::{Planned, RowSink, SqlError};
 use niwaki_table::{Error as TableError, InsertOptions, Table};
 use niwaki_txn::TableLockMode;
-use niwaki_types::{ColumnType, Datum, InputContext, TextSettings, TypeOid};
+use niwaki_types::{Datum, TextSettings, TypeOid};
 
 use crate::Result;
-use crate::execution::environment::UNIX_TO_POSTGRES_US;
 use crate::protocol::copy_file::CopyFile;
-use crate::protocol::copy_filter::CopyFilter;
-use crate::protocol::cursor;
+use crate::protocol::copy_lines::LineReader;
 use crate::result::ResultSink;
+use crate::session::epoch::UNIX_TO_POSTGRES_US;
 use crate::session::errors::of_table;
 use crate::session::handle::Session;
+use crate::session::statement::statement_of;
 
 /// Greatest number of rows that are inserted in one batch.
 const BATCH_ROWS: usize = 1000;
@@ -89,7 +89,7 @@ impl Session {
                 self.copy_to(&planned, Some(&relation), &copy.options, out)
             }
             (CopySource::Query(query), _) => {
-                let statement = cursor::statement_of(query, source);
+                let statement = statement_of(query, source);
                 let planned = self.plan_locked(&statement, &[])?;
                 if !planned.returns_rows() {
                     return Err(SqlError::new("0A000", "COPY query must have a RETURNING clause"));
@@ -353,134 +353,6 @@ impl RowSink for CopySink<'_> {
     fn row(&mut self, row: &[Datum]) -> Result<()> {
         self.rows += 1;
         self.out.copy_out(self.output.row(row)?)
-    }
-}
-
-/// Reader that turns input lines into rows.
-pub(crate) struct LineReader<'r> {
-    relation: &'r Relation,
-    positions: &'r [usize],
-    options: &'r CopyOptions,
-    text: &'r TextSettings,
-    now: i64,
-    fields: Fields,
-    /// Set for columns where the text that stands for NULL is a value (FORCE_NOT_NULL).
-    not_null: Vec<bool>,
-    /// Set for columns where the text that stands for NULL is NULL even if quoted (FORCE_NULL).
-    null: Vec<bool>,
-    /// Condition on the copied rows. Without it, all rows are copied.
-    pub(crate) filter: Option<CopyFilter>,
-}
-
-impl LineReader<'_> {
-    /// Reads a line into `row`. Columns that the line does not have stay as they are.
-    fn read(&mut self, line: &[u8], number: u64, row: &mut [Datum]) -> Result<()> {
-        if self.options.binary {
-            return self.read_binary(line, number, row);
-        }
-        let table = &self.relation.name;
-        self.fields.split(line, self.options).map_err(|error| match error.sqlstate {
-            // The quote that is not closed may be anywhere in the line.
-            "22P04" => error.with_context(context(table, number, line)),
-            _ => error.with_context(format!("COPY {table}, line {number}")),
-        })?;
-        if self.fields.len() > self.positions.len() {
-            return Err(SqlError::new("22P04", "extra data after last expected column")
-                .with_context(context(table, number, line)));
-        }
-        let input = InputContext { settings: self.text, now: self.now };
-        for (i, position) in self.positions.iter().enumerate() {
-            let column = &self.relation.columns[*position];
-            if i >= self.fields.len() {
-                return Err(SqlError::new(
-                    "22P04",
-                    format!("missing data for column \"{}\"", column.name),
-                )
-                .with_context(context(table, number, line)));
-            }
-            let null = self.options.null.as_str();
-            let value = match self.fields.get(i) {
-                None if self.not_null.get(i) == Some(&true) => Some(null),
-                Some(text) if text == null && self.null.get(i) == Some(&true) => None,
-                value => value,
-            };
-            let wanted: ColumnType = column.column_type();
-            row[*position] = match value {
-                None => Datum::Null,
-                Some(text) => niwaki_types::input(wanted, text, &input).map_err(|e| {
-                    SqlError::from(e).within_context(context_column(
-                        table,
-                        number,
-                        &column.name,
-                        Some(text),
-                    ))
-                })?,
-            };
-        }
-        Ok(())
-    }
-
-    /// Returns the CONTEXT of an error in a row.
-    pub(crate) fn place(&self, number: u64, line: &[u8]) -> String {
-        let table = &self.relation.name;
-        match self.options.binary {
-            true => format!("COPY {table}, line {number}"),
-            false => context(table, number, line),
-        }
-    }
-
-    fn read_binary(&self, line: &[u8], number: u64, row: &mut [Datum]) -> Result<()> {
-        let values = binary_fields(line, self.positions.len())
-            .map_err(|error| error.with_context(self.place(number, line)))?;
-        for (value, position) in values.into_iter().zip(self.positions) {
-            let column = &self.relation.columns[*position];
-            row[*position] = match value {
-                None => Datum::Null,
-                Some(bytes) => {
-                    let kind = column.column_type();
-                    niwaki_types::read_binary(kind, bytes, &self.text.types).map_err(|error| {
-                        let place = format!("{}, column {}", self.place(number, line), column.name);
-                        SqlError::from(error).within_context(place)
-                    })?
-                }
-            };
-        }
-        Ok(())
-    }
-
-    /// Fails with 23502 for a NULL in a NOT NULL column.
-    fn refuse_nulls(
-        &self,
-        line: &[u8],
-        number: u64,
-        row: &[Datum],
-        schema: &mut dyn FnMut(niwaki_catalog::Oid) -> String,
-    ) -> Result<()> {
-        for (position, column) in self.relation.visible_columns() {
-            if column.not_null && matches!(row[position], Datum::Null) {
-                let table = &self.relation.name;
-                let shown: Vec<String> = self
-                    .relation
-                    .visible_columns()
-                    .map(|(p, c)| match &row[p] {
-                        Datum::Null => "null".to_owned(),
-                        value => niwaki_types::to_text(value, c.column_type().oid, self.text),
-                    })
-                    .collect();
-                return Err(SqlError::new(
-                    "23502",
-                    format!(
-                        "null value in column \"{}\" of relation \"{table}\" violates not-null constraint",
-                        column.name
-                    ),
-                )
-                .with_detail(format!("Failing row contains ({}).", shown.join(", ")))
-                .with_table(schema(self.relation.schema), table.clone())
-                .with_column(column.name.clone())
-                .with_context(self.place(number, line)));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -4,18 +4,11 @@ use std::sync::Arc;
 
 use niwaki_catalog::Relation;
 use niwaki_sql::{RowExpression, SqlError};
-use niwaki_txn::Snapshot;
 use niwaki_types::Datum;
 
 use crate::Result;
-use crate::protocol::copy::LineReader;
+use crate::protocol::copy_lines::{CopyFilter, LineReader};
 use crate::session::handle::Session;
-
-/// A condition on copied rows, with the snapshot for its functions.
-pub(crate) struct CopyFilter {
-    condition: RowExpression,
-    snapshot: Snapshot,
-}
 
 impl Session {
     /// Reads a condition. Columns at `missing` get their values when rows are stored, after the

@@ -8,61 +8,12 @@ use niwaki_sql::{ColumnInfo, Completion, Planned, SqlError, Statement as Analyze
 use niwaki_types::{Datum, TypeOid};
 
 use crate::Result;
-use crate::protocol::cursor::statement_of;
-use crate::protocol::custom_plans::CustomPlans;
-use crate::protocol::prepared::no_statement;
 use crate::result::{ExecuteOutcome, ResultFormats, ResultSink};
-use crate::session::handle::{Prepared, Session};
+use crate::session::block::Block;
+use crate::session::handle::Session;
+use crate::session::plan_costs::CustomPlans;
 use crate::session::portal::{Portal, PortalState};
-use crate::session::transaction::Block;
-
-/// A prepared statement.
-pub(crate) struct Statement {
-    pub(crate) described: Prepared,
-    pub(crate) parsed: Option<ParsedStatement>,
-    /// Parameter types that the client gave, kept for making the plan again.
-    pub(crate) given_types: Vec<TypeOid>,
-    pub(crate) action: Action,
-    /// Versions of catalog and settings that the plan depends on.
-    pub(crate) version: (u64, u64),
-    /// Plans made for particular values of the parameters.
-    pub(crate) custom: CustomPlans,
-}
-
-impl Statement {
-    /// Makes a statement of a query and its plan, which depends on `version`.
-    pub(crate) fn of_query(
-        parsed: ParsedStatement,
-        given_types: Vec<TypeOid>,
-        planned: Arc<Planned>,
-        version: (u64, u64),
-    ) -> Self {
-        Self {
-            described: Prepared {
-                parameters: Arc::from(planned.params()),
-                columns: planned.returns_rows().then(|| Arc::from(planned.columns())),
-            },
-            parsed: Some(parsed),
-            given_types,
-            action: Action::Query(planned),
-            version,
-            custom: CustomPlans::default(),
-        }
-    }
-
-    /// Returns the query text that contains the statement. Positions refer to this text.
-    pub(crate) fn text(&self) -> &str {
-        self.parsed.as_ref().map_or("", |parsed| &parsed.source)
-    }
-}
-
-/// Action that a statement does.
-#[derive(Clone)]
-pub(crate) enum Action {
-    Empty,
-    Query(Arc<Planned>),
-    Utility(Arc<Utility>),
-}
+use crate::session::statement::{Action, Prepared, Statement, no_statement, statement_of};
 
 impl Session {
     /// Prepares a statement under a name. A new unnamed statement replaces the old one.

@@ -14,8 +14,8 @@ use crate::Result;
 use crate::background::maintenance::{MaintainedTable, lock_to_maintain};
 use crate::background::vacuum_options::{by_settings, of_statement};
 use crate::result::ResultSink;
+use crate::session::block::Block;
 use crate::session::handle::Session;
-use crate::session::transaction::Block;
 use crate::system::monitor::progress::Vacuuming;
 
 /// A table that VACUUM or ANALYZE is to process.

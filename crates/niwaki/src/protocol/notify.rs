@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::directory::notifications::Notification;
+use crate::session::block::Block;
 use crate::session::handle::Session;
-use crate::session::transaction::Block;
 
 /// Longest part of a wait before the clock and the queue are looked at again.
 const NAP: Duration = Duration::from_secs(1);

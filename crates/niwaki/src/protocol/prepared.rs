@@ -12,29 +12,10 @@ use pg_query::protobuf::{CreateTableAsStmt, ExplainStmt, Node};
 
 use crate::Result;
 use crate::ddl::types::user_type::no_modifier;
-use crate::protocol::cursor::statement_of;
-use crate::protocol::extended::{Action, Statement};
 use crate::result::ResultSink;
 use crate::session::handle::Session;
+use crate::session::statement::{Action, Named, Statement, no_statement, statement_of};
 use crate::session::type_names::shown_type;
-
-/// A prepared statement with a name.
-pub(crate) struct Named {
-    pub(crate) statement: Arc<Statement>,
-    /// Time of preparation, in microseconds since 1970.
-    pub(crate) prepared_us: i64,
-    /// Set for PREPARE, and not for a Parse message.
-    pub(crate) from_sql: bool,
-    /// Number of executions.
-    pub(crate) runs: u64,
-}
-
-pub(crate) fn no_statement(name: &str) -> SqlError {
-    if name.is_empty() {
-        return SqlError::new("26000", "unnamed prepared statement does not exist");
-    }
-    SqlError::new("26000", format!("prepared statement \"{name}\" does not exist"))
-}
 
 impl Session {
     /// Fails with 42P05 for a name that a statement has already.

@@ -8,16 +8,17 @@ use niwaki_sql::utility::{
     CopyDirection, CopySource, LockMode, Name, SetCommand, TransactionModes, Utility,
 };
 use niwaki_sql::{ColumnInfo, ExplainOptions, SqlError};
-use niwaki_txn::{Isolation, TableLockMode, Transaction, WaitPolicy};
+use niwaki_txn::{TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 
 use crate::Result;
 use crate::ddl::definer;
+use crate::execution::environment::of_transaction;
 use crate::execution::store::read_only;
 use crate::result::ResultSink;
+use crate::session::block::Block;
 use crate::session::handle::Session;
-use crate::session::transaction::Block;
 
 fn text_column(name: &str) -> ColumnInfo {
     ColumnInfo::computed(name, ColumnType::new(TypeOid::TEXT))
@@ -478,16 +479,6 @@ fn refuse_to_lock(relation: &Relation) -> Result<()> {
         return Err(SqlError::new("42809", message));
     }
     Ok(())
-}
-
-/// A setting whose value is the transaction's.
-pub(crate) fn of_transaction(name: &str, transaction: &Transaction) -> Option<&'static str> {
-    if name.eq_ignore_ascii_case("transaction_isolation") {
-        let repeatable = transaction.isolation() == Isolation::RepeatableRead;
-        return Some(if repeatable { "repeatable read" } else { "read committed" });
-    }
-    let read_only = name.eq_ignore_ascii_case("transaction_read_only");
-    read_only.then(|| if transaction.read_only() { "on" } else { "off" })
 }
 
 /// Reads `SET transaction_isolation` and similar settings, which set modes of the running

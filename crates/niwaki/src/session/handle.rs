@@ -11,77 +11,26 @@ use niwaki_env::sync::Mutex;
 use niwaki_heap::FreeingPaused;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::utility::{Name, OnCommit, TransactionModes};
-use niwaki_sql::{ColumnInfo, Scratch, Severity, SqlError};
+use niwaki_sql::{Scratch, Severity, SqlError};
 use niwaki_table::{Engine, Lookup, TempQuota, TempSpace, Workspace};
 use niwaki_txn::{AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
-use niwaki_types::{Datum, TextSettings, TypeOid, UserTypes, quote_identifier};
+use niwaki_types::{Datum, TextSettings, UserTypes, quote_identifier};
 
 use crate::Result;
 use crate::database::Database;
 use crate::directory::notifications::Pending;
 use crate::directory::open_database::Connection;
-use crate::execution::constraints::Deferred;
-use crate::execution::environment::SequenceValues;
-use crate::execution::foreign_keys::ForeignKeys;
-use crate::protocol::prepared::Named;
 use crate::result::ResultSink;
+use crate::session::block::{Block, Level, Ran};
+use crate::session::deferred::Deferred;
 use crate::session::portal::Portal;
-use crate::session::transaction::{Block, Level};
+use crate::session::reference_plans::ForeignKeys;
+use crate::session::sequence_values::SequenceValues;
+use crate::session::statement::Named;
+use crate::session::terminator::Terminator;
 use crate::system::monitor::activity::{Activity, BackendType, State};
 use crate::system::monitor::progress::{Build, ProgressEntry};
 use crate::system::roles::DATABASE_OWNER;
-
-/// A prepared statement, as Describe shows it.
-#[derive(Clone, Debug)]
-pub struct Prepared {
-    /// Types of the parameters `$1`, `$2`, ….
-    pub parameters: Arc<[TypeOid]>,
-    /// Columns of the result. `None` when the statement returns no rows.
-    pub columns: Option<Arc<[ColumnInfo]>>,
-}
-
-/// Handle that ends a session from another thread.
-#[derive(Clone, Debug)]
-pub struct Terminator {
-    control: std::sync::Weak<SessionControl>,
-}
-
-impl Terminator {
-    /// Asks the session to end (57P01). The running statement is interrupted.
-    pub fn terminate(&self) {
-        if let Some(control) = self.control.upgrade() {
-            control.terminate();
-        }
-    }
-
-    /// Returns whether the session was asked to end, or has ended.
-    pub fn is_told(&self) -> bool {
-        self.control.upgrade().is_none_or(|control| control.is_terminated())
-    }
-
-    /// Checks whether the session should stop waiting for its client in the middle of a statement.
-    ///
-    /// # Errors
-    /// 57014 when the statement is cancelled or out of time, 57P01 when the session is to end.
-    pub fn interrupted(&self) -> Result<()> {
-        match self.control.upgrade() {
-            Some(control) => Ok(control.interrupted().map_err(niwaki_txn::Error::from)?),
-            None => Err(niwaki_txn::Error::Terminated.into()),
-        }
-    }
-}
-
-/// Statements that ran in the open transaction, as far as later statements are refused because of
-/// them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ran {
-    /// Set by a query, or by a utility statement that takes a snapshot: the isolation level is
-    /// settled.
-    pub(crate) query: bool,
-    /// Set by an Execute message: a statement that follows in the pipeline is not alone in its
-    /// transaction.
-    pub(crate) message: bool,
-}
 
 /// One session, which belongs to one thread at a time.
 pub struct Session {

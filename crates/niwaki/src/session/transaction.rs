@@ -15,41 +15,13 @@ use niwaki_sql::utility::{TransactionCommand, TransactionModes};
 use niwaki_txn::{BeginOptions, Durability, Isolation};
 
 use crate::Result;
-use crate::execution::constraints::DeferredMark;
 use crate::result::ResultSink;
-use crate::session::handle::{Ran, Session};
+use crate::session::block::{Block, Level, Ran};
+use crate::session::handle::Session;
 
 /// Setting that shows whether the running transaction is DEFERRABLE. BEGIN sets it as SET LOCAL
 /// would.
 const DEFERRABLE: &str = "transaction_deferrable";
-
-/// State of a session's transaction block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Block {
-    /// No transaction.
-    Idle,
-    /// A transaction that ends with the message or query that began it.
-    Implicit,
-    /// After BEGIN.
-    Explicit,
-    /// A statement failed after BEGIN: every statement except the end of the block is refused.
-    Failed,
-}
-
-/// The session's part of a savepoint. The transaction keeps a part of its own.
-#[derive(Debug)]
-pub(crate) struct Level {
-    name: String,
-    catalog: usize,
-    settings: usize,
-    created: usize,
-    freeing: usize,
-    pending: (usize, usize),
-    /// Access mode of the transaction at SAVEPOINT. It is restored when the savepoint is released
-    /// or rolled back to.
-    read_only: bool,
-    pub(crate) deferred: DeferredMark,
-}
 
 impl Session {
     /// Opens an implicit transaction unless one is open.

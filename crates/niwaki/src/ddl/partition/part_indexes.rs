@@ -1,11 +1,9 @@
 //! Indexes of partitioned tables: one index on each partition, below a definition that has no
 //! entries.
 
-use std::sync::Arc;
-
 use niwaki_catalog::{
-    CatalogState, ColumnMap, ConstraintKind, IndexColumn, IndexDefinition, Oid, Relation,
-    RelationDefinition, RelationKind,
+    ColumnMap, ConstraintKind, IndexColumn, IndexDefinition, Oid, Relation, RelationDefinition,
+    RelationKind,
 };
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::Name;
@@ -17,6 +15,7 @@ use crate::ddl::index::create_index::NewIndex;
 use crate::ddl::names;
 use crate::ddl::partition::alter_only::has_partitions;
 use crate::ddl::partition::attach::refuse_without_key;
+use crate::execution::constraints::parts_of;
 
 /// Indexes of a partition that may become parts of an index above them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,16 +245,6 @@ impl Definer<'_> {
         }
         self.remove_with_files(oid)
     }
-}
-
-/// Returns the parts of an index on the partitions one step down.
-pub(crate) fn parts_of(state: &CatalogState, index: Oid) -> Vec<Arc<Relation>> {
-    let is_part = |relation: &&Arc<Relation>| {
-        relation.index.as_ref().is_some_and(|own| own.part_of == Some(index))
-    };
-    let mut parts: Vec<Arc<Relation>> = state.relations().filter(is_part).cloned().collect();
-    parts.sort_by_key(|part| part.oid);
-    parts
 }
 
 /// Returns the definition of an index over a partition's own columns.

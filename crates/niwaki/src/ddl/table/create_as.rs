@@ -14,9 +14,9 @@ use niwaki_types::{Datum, TypeOid, UserTypes};
 use crate::Result;
 use crate::ddl::collation::undetermined;
 use crate::ddl::definer::Definer;
-use crate::protocol::cursor;
 use crate::result::ResultSink;
 use crate::session::handle::Session;
+use crate::session::statement::statement_of;
 use crate::session::type_names::shown_type;
 
 impl Session {
@@ -38,7 +38,7 @@ impl Session {
             return Definer { session: self, out }.create_materialized_view(spec, source);
         }
         let (query, parameters) = match &spec.rows {
-            RowsOf::Query(query) => (cursor::statement_of(query, source), parameters.to_vec()),
+            RowsOf::Query(query) => (statement_of(query, source), parameters.to_vec()),
             RowsOf::Execute { name, parameters } => self.query_by_name(name, parameters)?,
         };
         let rows = create_filled(self, spec, &query, parameters, out)?;
