@@ -8,6 +8,8 @@ use niwaki_storage::{Corruption, FIRST_FILE, RelFileId};
 use niwaki_table::Table;
 
 use crate::Result;
+use crate::check::expressions::unreadable_expressions;
+use crate::check::views::unrunnable;
 use crate::database::Database;
 use crate::directory::databases::Databases;
 use crate::directory::open_database::OpenDatabase;
@@ -194,7 +196,7 @@ fn check_triggers(
         }
     }
     for function in state.functions() {
-        if let Some(detail) = crate::check::views::unrunnable(function, state) {
+        if let Some(detail) = unrunnable(function, state) {
             violation(&function.name, detail);
         }
     }
@@ -224,7 +226,7 @@ fn check_enums(
 
 /// Checks that each stored expression can be read, and that the objects it names exist.
 fn check_expressions(state: &CatalogState, report: &mut CheckReport) {
-    for (file, detail) in crate::check::expressions::unreadable_expressions(state) {
+    for (file, detail) in unreadable_expressions(state) {
         let (block, item, invariant) = (None, None, "T4".to_owned());
         report.violations.push(Violation { file, block, item, invariant, detail });
     }

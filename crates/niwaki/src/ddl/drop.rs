@@ -11,7 +11,7 @@ use niwaki_sql::utility::{Drop, Name};
 use niwaki_txn::TableLockMode;
 
 use crate::Result;
-use crate::ddl::definer::{Definer, refuse_system, table_of, wrong_kind};
+use crate::ddl::definer::{Definer, no_transaction, refuse_system, table_of, wrong_kind};
 use crate::ddl::depend::still_needed;
 use crate::execution::constraints::parts_of;
 
@@ -299,8 +299,7 @@ impl Definer<'_> {
         let mut functions = members.functions;
         functions.retain(|function| state.function(function.oid).is_some());
         self.drop_all_functions(&functions, true)?;
-        let transaction =
-            self.session.transaction.as_ref().ok_or_else(crate::ddl::definer::no_transaction)?;
+        let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
         self.session.catalog.remove_schema(transaction, schema.oid)?;
         Ok(())
     }

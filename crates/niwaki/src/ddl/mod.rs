@@ -1,6 +1,7 @@
 //! Data definition statements: CREATE, ALTER, DROP, TRUNCATE.
 
 pub(crate) mod collation;
+pub(crate) mod column_rules;
 pub(crate) mod comment;
 pub(crate) mod definer;
 pub(crate) mod depend;
@@ -8,6 +9,7 @@ pub(crate) mod drop;
 pub(crate) mod index;
 pub(crate) mod named;
 pub(crate) mod names;
+pub(crate) mod object;
 pub(crate) mod options;
 pub(crate) mod partition;
 pub(crate) mod rename;

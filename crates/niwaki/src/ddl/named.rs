@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Oid, Relation, TypeDefinition};
+use niwaki_catalog::{CatalogState, Column, Oid, Relation, TypeDefinition};
 use niwaki_sql::{Named, objects_named};
 use niwaki_types::TypeOid;
 
 use crate::Result;
 use crate::ddl::definer::Definer;
-use crate::ddl::depend::Object;
-use crate::ddl::rename::draws_by_name;
+use crate::ddl::object::Object;
 
 /// Returns the parts of relations, domains and functions whose stored texts name an object that
 /// satisfies `test`.
@@ -210,4 +209,10 @@ impl Definer<'_> {
             | Object::Function(_) => false,
         })
     }
+}
+
+/// Returns whether a column's default names its sequence by name, as older databases do.
+pub(crate) fn draws_by_name(column: &Column) -> bool {
+    let named = column.default.as_deref().and_then(|text| text.strip_prefix("nextval('"));
+    named.is_some_and(|named| !named.starts_with(|c: char| c.is_ascii_digit()))
 }

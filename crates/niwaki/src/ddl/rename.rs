@@ -8,11 +8,12 @@ use niwaki_sql::{SqlError, nextval_of, rename_column, rename_field, rename_in_ex
 use niwaki_txn::TableLockMode;
 
 use crate::Result;
+use crate::ddl::column_rules::check_column_name;
 use crate::ddl::definer::{Definer, is_not, refuse_system, table_of, wrong_kind};
+use crate::ddl::named::draws_by_name;
 use crate::ddl::partition::alter_only::has_partitions;
 use crate::ddl::table::alter::alter_tag;
 use crate::ddl::table::constraint::ConstraintNames;
-use crate::ddl::table::create_table::check_column_name;
 
 impl Definer<'_> {
     pub(crate) fn rename(&mut self, spec: &Rename) -> Result<&'static str> {
@@ -206,10 +207,4 @@ impl Definer<'_> {
         }
         Ok(())
     }
-}
-
-/// Returns whether a column's default names its sequence by name, as older databases do.
-pub(crate) fn draws_by_name(column: &Column) -> bool {
-    let named = column.default.as_deref().and_then(|text| text.strip_prefix("nextval('"));
-    named.is_some_and(|named| !named.starts_with(|c: char| c.is_ascii_digit()))
 }

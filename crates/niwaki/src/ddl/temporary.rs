@@ -10,7 +10,7 @@ use niwaki_storage::{RelFile, RelFileId};
 use niwaki_txn::{BeginOptions, Durability};
 
 use crate::Result;
-use crate::ddl::definer::Definer;
+use crate::ddl::definer::{Definer, no_transaction};
 use crate::session::handle::Session;
 
 impl Definer<'_> {
@@ -133,8 +133,7 @@ impl Session {
     fn drop_all(&mut self, relations: Vec<Arc<Relation>>) -> Result<()> {
         for relation in relations {
             self.drop_file(&relation.definition)?;
-            let transaction =
-                self.transaction.as_ref().ok_or_else(crate::ddl::definer::no_transaction)?;
+            let transaction = self.transaction.as_ref().ok_or_else(no_transaction)?;
             self.catalog.remove(transaction, relation.oid)?;
         }
         Ok(())

@@ -5,7 +5,7 @@
 //!  UPDATE, DELETE of a referenced row  ─► Action ─► refuse, delete, follow, set NULL or default
 //! ```
 //!
-//! Changes are noted as they happen ([`Noted`](crate::session::noted::Noted)). When their statement has ended, they are handled
+//! Changes are noted as they happen (`Noted`). When their statement has ended, they are handled
 //! in the order in which they were made. Changes made meanwhile are noted behind them. Deferred
 //! constraints wait for the end of the transaction.
 //!

@@ -1,6 +1,7 @@
 //! The session: its handle, its state, and its transaction.
 
 pub(crate) mod block;
+pub(crate) mod connect;
 pub(crate) mod deferred;
 pub(crate) mod epoch;
 pub(crate) mod errors;

@@ -1,4 +1,4 @@
-//! State of foreign keys: the notes of a statement, and plans of the queries that check constraints.
+//! State of foreign keys: the notes of a statement, and the plans of queries that check them.
 
 use std::sync::Arc;
 

@@ -28,7 +28,7 @@ use niwaki_txn::{KeptLock, TableLockMode};
 
 use crate::Result;
 use crate::ddl::definer::{Definer, is_not, table_of};
-use crate::ddl::index::create_index::NewIndex;
+use crate::ddl::index::new_index::NewIndex;
 use crate::ddl::names;
 use crate::result::ResultSink;
 use crate::session::handle::Session;

@@ -14,23 +14,17 @@ use niwaki_types::ColumnType;
 
 use crate::Result;
 use crate::ddl::collation::undetermined;
+use crate::ddl::column_rules::SYSTEM_COLUMNS;
 use crate::ddl::definer::Definer;
+use crate::ddl::index::new_index::{NewIndex, Takes};
 use crate::ddl::index::operator_class;
 use crate::ddl::names;
 use crate::ddl::options;
-use crate::ddl::partition::part_indexes::Takes;
-use crate::ddl::table::create_table::SYSTEM_COLUMNS;
+use crate::session::errors::key_text;
 use crate::system::monitor::progress::ProgressEntry;
 
 /// Greatest number of key and INCLUDE columns of an index, as in PostgreSQL.
 const INDEX_COLUMNS_MAX: usize = 32;
-
-/// An index that is to be made.
-pub(crate) struct NewIndex {
-    pub(crate) name: String,
-    pub(crate) definition: IndexDefinition,
-    pub(crate) options: RelationOptions,
-}
 
 impl Definer<'_> {
     pub(crate) fn create_index(&mut self, spec: &CreateIndex) -> Result<()> {
@@ -279,7 +273,7 @@ impl Definer<'_> {
         let name = table.indexes.iter().find(|i| i.oid == oid).map_or("", |i| i.name.as_str());
         let message = format!("could not create unique index \"{name}\"");
         let state = self.state();
-        let detail = match crate::session::errors::key_text(table, violation, &state) {
+        let detail = match key_text(table, violation, &state) {
             Some(key) => format!("Key {key} is duplicated."),
             None => "Duplicate keys exist.".to_owned(),
         };

@@ -2,4 +2,5 @@
 
 pub(crate) mod concurrent;
 pub(crate) mod create_index;
+pub(crate) mod new_index;
 pub(crate) mod operator_class;

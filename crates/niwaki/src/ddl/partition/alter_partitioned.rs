@@ -7,9 +7,9 @@ use niwaki_sql::SqlError;
 use niwaki_sql::utility::{AlterColumn, AlterCommand, ColumnSpec, ConstraintSpecKind};
 
 use crate::Result;
+use crate::ddl::column_rules::check_column_name;
 use crate::ddl::definer::Definer;
 use crate::ddl::table::constraint::{ConstraintNames, put_check};
-use crate::ddl::table::create_table::check_column_name;
 
 impl Definer<'_> {
     /// Applies a command to a partitioned table and all tables below it. Returns false for a

@@ -15,9 +15,9 @@ use niwaki_txn::TableLockMode;
 use niwaki_types::ColumnType;
 
 use crate::Result;
+use crate::ddl::column_rules::SYSTEM_COLUMNS;
 use crate::ddl::definer::{Definer, is_not};
 use crate::ddl::index::operator_class;
-use crate::ddl::table::create_table::SYSTEM_COLUMNS;
 
 /// Greatest number of columns of a partition key, as in PostgreSQL.
 const KEY_COLUMNS_MAX: usize = 32;

@@ -11,20 +11,11 @@ use niwaki_txn::TableLockMode;
 
 use crate::Result;
 use crate::ddl::definer::{Definer, is_not, table_of};
-use crate::ddl::index::create_index::NewIndex;
+use crate::ddl::index::new_index::{NewIndex, Takes};
 use crate::ddl::names;
 use crate::ddl::partition::alter_only::has_partitions;
 use crate::ddl::partition::attach::refuse_without_key;
 use crate::execution::constraints::parts_of;
-
-/// Indexes of a partition that may become parts of an index above them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
-    /// All indexes. If one of them is not valid, the index above is not valid either.
-    All,
-    /// Valid indexes only.
-    Valid,
-}
 
 impl Definer<'_> {
     /// Stores an index of a partitioned table, and makes its parts.

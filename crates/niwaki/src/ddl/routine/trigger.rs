@@ -9,7 +9,7 @@ use niwaki_txn::TableLockMode;
 
 use crate::Result;
 use crate::ddl::definer::{Definer, refuse_system};
-use crate::ddl::depend::Object;
+use crate::ddl::object::Object;
 
 impl Definer<'_> {
     pub(crate) fn trigger_statement(

@@ -7,10 +7,11 @@ use niwaki_sql::{RowExpression, SqlError};
 use niwaki_types::Datum;
 
 use crate::Result;
+use crate::ddl::column_rules::{COLUMNS_MAX, check_column_name, too_many_columns};
 use crate::ddl::definer::Definer;
-use crate::ddl::depend::{Dependent, Object, still_needed};
+use crate::ddl::depend::{Dependent, still_needed};
+use crate::ddl::object::Object;
 use crate::ddl::routine::trigger::triggers_on_column;
-use crate::ddl::table::create_table::{COLUMNS_MAX, check_column_name, too_many_columns};
 
 impl Definer<'_> {
     pub(crate) fn add_column(

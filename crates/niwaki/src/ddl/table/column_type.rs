@@ -12,9 +12,9 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::a_const;
 
 use crate::Result;
+use crate::ddl::column_rules::refuse_subquery;
 use crate::ddl::definer::Definer;
 use crate::ddl::index::operator_class;
-use crate::ddl::table::create_table::refuse_subquery;
 use crate::ddl::table::foreign_key;
 use crate::ddl::table::rewrite::Computed;
 use crate::session::type_names::{shown_type, shown_with_modifier};

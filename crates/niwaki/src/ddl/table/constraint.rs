@@ -10,11 +10,12 @@ use niwaki_sql::utility::{ConstraintSpec, ConstraintSpecKind};
 use niwaki_sql::{SqlError, define_check};
 
 use crate::Result;
+use crate::ddl::column_rules::refuse_subquery;
 use crate::ddl::definer::Definer;
-use crate::ddl::index::create_index::NewIndex;
+use crate::ddl::index::new_index::NewIndex;
 use crate::ddl::index::operator_class;
 use crate::ddl::names;
-use crate::ddl::table::create_table::refuse_subquery;
+use crate::ddl::options;
 
 /// Names of a table's constraints, both given and generated ones.
 pub(crate) struct ConstraintNames(Vec<String>);
@@ -264,7 +265,7 @@ impl Definer<'_> {
             }
         };
         let mut index_options = niwaki_catalog::RelationOptions::default();
-        crate::ddl::options::set(RelationKind::Index, &mut index_options, options)?;
+        options::set(RelationKind::Index, &mut index_options, options)?;
         let kind = if *primary { ConstraintKind::PrimaryKey } else { ConstraintKind::Unique };
         let definition = IndexDefinition {
             include: include_positions,

@@ -3,24 +3,20 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Column, Oid, PartitionOf, Relation, RelationDefinition, RelationKind};
-use niwaki_sql::types::{element_of, format_oid, is_polymorphic};
+use niwaki_sql::types::element_of;
 use niwaki_sql::utility::{ColumnSpec, CreateTable, SequenceOptions};
-use niwaki_sql::walk::each_node;
 use niwaki_sql::{RowExpression, SqlError, define_default, nextval_of, read_generated};
 use niwaki_types::{ColumnType, TypeOid};
-use pg_query::NodeEnum;
 
 use crate::Result;
+use crate::ddl::column_rules::{
+    COLUMNS_MAX, check_column_name, refuse_pseudo, refuse_subquery, too_many_columns,
+};
 use crate::ddl::definer::Definer;
 use crate::ddl::names;
 use crate::ddl::options;
 use crate::ddl::partition::attach::columns_of;
-use crate::ddl::table::constraint::ConstraintNames;
-
-/// Greatest number of columns of a table, as in PostgreSQL.
-pub(crate) const COLUMNS_MAX: usize = 1600;
-/// System columns, whose names no column of a table may have.
-pub(crate) const SYSTEM_COLUMNS: &[&str] = &["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
+use crate::ddl::table::constraint::{ConstraintNames, set_key_not_null};
 
 impl Definer<'_> {
     /// Creates a table. Returns `None` after a notice when the table exists and IF NOT EXISTS
@@ -83,7 +79,7 @@ impl Definer<'_> {
             }
         }
         for constraint in &spec.constraints {
-            crate::ddl::table::constraint::set_key_not_null(&mut table, constraint)?;
+            set_key_not_null(&mut table, constraint)?;
         }
         let default = match &parent {
             Some((parent, _)) => self.lock_default(parent)?,
@@ -263,25 +259,6 @@ pub(crate) fn of_default(mut error: SqlError) -> SqlError {
     error
 }
 
-/// Refuses a subquery where only a plain expression may stand.
-pub(crate) fn refuse_subquery(expression: &str, place: &str) -> Result<()> {
-    let mut nested = false;
-    each_node(expression, |node| nested |= matches!(node, NodeEnum::SubLink(_)))?;
-    if nested {
-        return Err(SqlError::new("0A000", format!("cannot use subquery in {place}")));
-    }
-    Ok(())
-}
-
-/// Refuses a column of a polymorphic type, which stands for other types.
-pub(crate) fn refuse_pseudo(column: &str, oid: TypeOid) -> Result<()> {
-    if is_polymorphic(oid) {
-        let message = format!("column \"{column}\" has pseudo-type {}", format_oid(oid));
-        return Err(SqlError::new("42P16", message));
-    }
-    Ok(())
-}
-
 fn check_columns(columns: &[ColumnSpec]) -> Result<()> {
     if columns.len() > COLUMNS_MAX {
         return Err(too_many_columns());
@@ -296,18 +273,4 @@ fn check_columns(columns: &[ColumnSpec]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-pub(crate) fn check_column_name(name: &str) -> Result<()> {
-    if SYSTEM_COLUMNS.contains(&name) {
-        return Err(SqlError::new(
-            "42701",
-            format!("column name \"{name}\" conflicts with a system column name"),
-        ));
-    }
-    Ok(())
-}
-
-pub(crate) fn too_many_columns() -> SqlError {
-    SqlError::new("54011", format!("tables can have at most {COLUMNS_MAX} columns"))
 }

@@ -10,10 +10,10 @@ use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, UserTypes};
 
 use crate::Result;
-use crate::ddl::definer::Definer;
+use crate::ddl::column_rules::SYSTEM_COLUMNS;
+use crate::ddl::definer::{Definer, refuse_system};
 use crate::ddl::names;
 use crate::ddl::table::constraint::ConstraintNames;
-use crate::ddl::table::create_table::SYSTEM_COLUMNS;
 use crate::session::type_names::shown_type;
 
 /// Greatest number of columns of a foreign key, as in PostgreSQL.
@@ -88,7 +88,7 @@ impl Definer<'_> {
             | RelationKind::Sequence
             | RelationKind::View
             | RelationKind::MaterializedView => {
-                crate::ddl::definer::refuse_system(referenced)?;
+                refuse_system(referenced)?;
                 let message = format!("referenced relation \"{}\" is not a table", referenced.name);
                 return Err(SqlError::new("42809", message));
             }

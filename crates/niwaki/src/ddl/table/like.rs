@@ -21,7 +21,7 @@ use niwaki_types::TypeOid;
 
 use crate::Result;
 use crate::ddl::definer::Definer;
-use crate::ddl::index::create_index::NewIndex;
+use crate::ddl::index::new_index::NewIndex;
 use crate::ddl::names;
 use crate::ddl::table::constraint::{ConstraintNames, no_second_key};
 

@@ -13,7 +13,7 @@ use niwaki_types::Datum;
 use niwaki_types::growing::value_bytes;
 
 use crate::Result;
-use crate::ddl::definer::Definer;
+use crate::ddl::definer::{Definer, no_transaction};
 use crate::session::errors::{key_text, of_table};
 use crate::session::handle::Session;
 
@@ -157,8 +157,7 @@ impl Session {
     ) -> Result<()> {
         let table = relation.table.as_ref();
         let table = table.ok_or_else(|| SqlError::internal("a table without rows"))?;
-        let transaction =
-            self.transaction.as_ref().ok_or_else(crate::ddl::definer::no_transaction)?;
+        let transaction = self.transaction.as_ref().ok_or_else(no_transaction)?;
         let written = table.insert_many(transaction, rows, options, &mut self.work);
         written.map_err(|error| {
             let state = self.catalog.state();

@@ -13,8 +13,9 @@ use pg_query::NodeEnum;
 
 use crate::Result;
 use crate::ddl::definer::{Definer, no_transaction};
-use crate::ddl::depend::{self, Object, still_needed};
+use crate::ddl::depend::{self, still_needed};
 use crate::ddl::named::{names_type, users_of};
+use crate::ddl::object::Object;
 
 impl Definer<'_> {
     pub(crate) fn type_statement(&mut self, statement: &TypeStatement) -> Result<&'static str> {

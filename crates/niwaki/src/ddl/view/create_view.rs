@@ -12,9 +12,9 @@ use pg_query::NodeEnum;
 
 use crate::Result;
 use crate::ddl::collation::undetermined;
-use crate::ddl::definer::Definer;
+use crate::ddl::column_rules::refuse_pseudo;
+use crate::ddl::definer::{Definer, no_transaction};
 use crate::ddl::options;
-use crate::ddl::table::create_table::refuse_pseudo;
 use crate::session::handle::Session;
 use crate::session::type_names::{shown_type, shown_with_modifier};
 
@@ -253,8 +253,7 @@ impl Session {
             // The view may read another relation as well, and may have been removed with it just
             // now.
             if self.catalog.state().relation(*view).is_some() {
-                let transaction =
-                    self.transaction.as_ref().ok_or_else(crate::ddl::definer::no_transaction)?;
+                let transaction = self.transaction.as_ref().ok_or_else(no_transaction)?;
                 self.catalog.remove(transaction, *view)?;
             }
         }

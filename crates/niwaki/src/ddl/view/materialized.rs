@@ -23,9 +23,9 @@ use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, Datum, Record, TypeOid, form_row, quote_identifier, to_text};
 
 use crate::Result;
-use crate::ddl::definer::Definer;
+use crate::ddl::column_rules::check_column_name;
+use crate::ddl::definer::{Definer, no_transaction};
 use crate::ddl::options;
-use crate::ddl::table::create_table::check_column_name;
 use crate::ddl::table::rewrite::{BATCH_ROWS, StoredRows};
 use crate::ddl::view::create_view::refuse_repeated;
 use crate::session::errors::of_table;
@@ -353,8 +353,7 @@ impl Definer<'_> {
     fn insert_rows(&mut self, view: &Relation, rows: &[Vec<Datum>]) -> Result<()> {
         let table = view.table.as_ref().ok_or_else(no_rows)?;
         let session = &mut *self.session;
-        let transaction =
-            session.transaction.as_ref().ok_or_else(crate::ddl::definer::no_transaction)?;
+        let transaction = session.transaction.as_ref().ok_or_else(no_transaction)?;
         let written =
             table.insert_many(transaction, rows, InsertOptions::default(), &mut session.work);
         written.map_err(|error| of_table(error, view, &session.catalog.state()))
