@@ -9,13 +9,12 @@ use super::{Finding, Tree};
 
 /// The crates that have circles, and the files of the largest one. A change that makes it smaller
 /// lowers the number.
-const LARGEST: [(&str, usize); 7] = [
+const LARGEST: [(&str, usize); 6] = [
     ("niwaki-env", 2),
     ("niwaki-types", 4),
     ("niwaki-txn", 6),
     ("niwaki-catalog", 4),
     ("niwaki-sql", 41),
-    ("niwaki", 56),
     ("niwaki-cli", 4),
 ];
 

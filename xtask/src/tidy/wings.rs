@@ -9,7 +9,8 @@ use super::imports::{Modules, arrows, crates};
 use super::{Finding, Tree};
 
 /// The crates that have wings.
-const WINGED: [&str; 8] = [
+const WINGED: [&str; 9] = [
+    "niwaki",
     "niwaki-catalog",
     "niwaki-heap",
     "niwaki-model",

@@ -1,4 +1,11 @@
 //! Data definition statements: CREATE, ALTER, DROP, TRUNCATE.
+//!
+//! - `definer`: the context of a running statement, and the dispatch of statements.
+//! - `names`, `options`, `column_rules`, `collation`: parts of many statements.
+//! - `object`, `named`, `depend`: dependents of objects.
+//! - `index`, `partition`, `table`, `view`, `types`, `routine`: definitions by the kind of object.
+//! - `sequence`, `schema`, `temporary`: sequences, schemas and temporary relations.
+//! - `comment`, `rename`, `drop`: statements about objects of all kinds.
 
 pub(crate) mod collation;
 pub(crate) mod column_rules;

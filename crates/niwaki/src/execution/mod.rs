@@ -1,4 +1,13 @@
 //! Execution: queries of a session, with all that ends a statement.
+//!
+//! - `store`: tables under a statement's snapshot.
+//! - `opened`, `source`: system views about the session and the running database.
+//! - `current_row`, `environment`: services for SQL functions, and rows of cursors.
+//! - `planning`, `at_end`: inputs of plans, and what the end of a statement uses.
+//! - `foreign_keys`, `reference_query`, `orphans`: checks and actions of foreign keys.
+//! - `statement_end`: checks, actions and triggers after a statement.
+//! - `query`: plans queries and runs them.
+//! - `constraints`: when constraints are checked.
 
 pub(crate) mod at_end;
 pub(crate) mod constraints;

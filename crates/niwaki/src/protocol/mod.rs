@@ -1,4 +1,12 @@
 //! Messages of clients: statements prepared, bound and run, and utility statements.
+//!
+//! - `portal_rows`: movement of portals.
+//! - `custom_plans`: plans for the values of parameters.
+//! - `copy_file`, `copy_lines`, `copy_filter`, `copy`: COPY.
+//! - `cursor`, `prepared`: cursors and prepared statements in SQL.
+//! - `maintain`, `databases`, `notify`: VACUUM and ANALYZE, databases, messages.
+//! - `utility`: dispatches utility statements, those of data definition included.
+//! - `simple`, `extended`: the two protocols of queries.
 
 pub(crate) mod copy;
 pub(crate) mod copy_file;

@@ -8,7 +8,7 @@ use niwaki_sql::utility::{
     CopyDirection, CopySource, LockMode, Name, SetCommand, TransactionModes, Utility,
 };
 use niwaki_sql::{ColumnInfo, ExplainOptions, SqlError};
-use niwaki_txn::{TableLockMode, Transaction, WaitPolicy};
+use niwaki_txn::{TableLockMode, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 

@@ -1,4 +1,13 @@
 //! The session: its handle, its state, and its transaction.
+//!
+//! - `epoch`, `errors`, `type_names`: times, errors and types as clients see them.
+//! - `sequence_values`, `noted`, `deferred`, `block`: state of a transaction and its statements.
+//! - `reference_plans`, `plan_costs`: plans that the session keeps.
+//! - `statement`, `running`, `portal`: prepared statements, begun queries, and portals.
+//! - `terminator`: ends a session from another thread.
+//! - `handle`: the session, with the state above.
+//! - `transaction`: transaction blocks and savepoints.
+//! - `connect`: opens sessions.
 
 pub(crate) mod block;
 pub(crate) mod connect;

@@ -1,4 +1,9 @@
 //! Definitions of tables, their columns and their constraints.
+//!
+//! - `create_table`, `like`, `create_as`: new tables.
+//! - `constraint`, `foreign_key`, `identity`: constraints, and columns that get their values.
+//! - `alter`, `alter_column`, `column_type`, `refused_actions`: ALTER TABLE.
+//! - `rewrite`, `truncate`: new files for a table.
 
 pub(crate) mod alter;
 pub(crate) mod alter_column;
