@@ -1,4 +1,4 @@
-//! The row that a cursor is on (WHERE CURRENT OF).
+//! Tables that cursors read, and the row that a cursor is on (WHERE CURRENT OF).
 
 use niwaki_catalog::{CatalogState, Oid, Relation};
 use niwaki_env::hash::HashMap;
@@ -7,8 +7,22 @@ use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
 use crate::Result;
-use crate::session::portal::Portal;
+use crate::session::handle::Session;
+use crate::session::portal::{Portal, PortalState};
 use crate::session::statement::Action;
+
+impl Session {
+    /// Returns whether a cursor, or another begun portal, reads the rows of a relation.
+    pub(crate) fn is_read_by_cursor(&self, relation: Oid) -> bool {
+        self.portals.values().any(|portal| match &portal.statement.action {
+            Action::Query(planned) => {
+                let begun = matches!(portal.state, PortalState::Begun | PortalState::Done);
+                begun && !portal.held && planned.relations().iter().any(|(r, _)| r.oid == relation)
+            }
+            _ => false,
+        })
+    }
+}
 
 /// Returns the table and the address of the row of `table` that a cursor is on. The row may be in a
 /// partition of `table`. `None` when `table` is a partition and the row is in another one.

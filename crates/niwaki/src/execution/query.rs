@@ -85,11 +85,6 @@ impl Session {
         run(&context)
     }
 
-    /// Returns the versions that plans depend on. A plan is valid while they stay the same.
-    pub(crate) fn plan_version(&mut self) -> (u64, u64) {
-        (self.catalog.version(), self.settings.hot().plan_version)
-    }
-
     /// Takes the table locks of a plan. Returns false when the catalog changed since the plan was
     /// made. Then the plan must be made again. The locks stay, so that the retries end.
     pub(crate) fn lock_for(&mut self, planned: &Planned, version: (u64, u64)) -> Result<bool> {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::Oid;
 use niwaki_sql::utility::{DeclareCursor, Fetch, Utility};
 use niwaki_sql::{ColumnInfo, RowSink, SqlError};
 use niwaki_types::{Datum, TypeOid};
@@ -13,7 +12,7 @@ use crate::result::ResultSink;
 use crate::session::block::Block;
 use crate::session::handle::Session;
 use crate::session::portal::{CursorKind, Portal, PortalState, cannot_be_run};
-use crate::session::statement::{Action, Statement, statement_of};
+use crate::session::statement::{Statement, statement_of};
 
 impl Session {
     /// Runs DECLARE. `several` is set for one of several statements in a query string, which form a
@@ -132,21 +131,5 @@ impl Session {
             self.portals.insert(name, portal);
         }
         Ok(())
-    }
-
-    /// Returns whether a cursor, or another begun portal, reads the rows of a relation.
-    pub(crate) fn is_read_by_cursor(&self, relation: Oid) -> bool {
-        self.portals.values().any(|portal| match &portal.statement.action {
-            Action::Query(planned) => {
-                let begun = matches!(portal.state, PortalState::Begun | PortalState::Done);
-                begun && !portal.held && planned.relations().iter().any(|(r, _)| r.oid == relation)
-            }
-            _ => false,
-        })
-    }
-
-    /// Closes the portals that end with the transaction: all but held cursors.
-    pub(crate) fn close_portals(&mut self) {
-        self.portals.retain(|_, portal| portal.held);
     }
 }

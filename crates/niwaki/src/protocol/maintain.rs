@@ -6,13 +6,12 @@ use std::time::Duration;
 use niwaki_catalog::{CatalogTransaction, Oid, Relation, RelationDefinition, RelationStats};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::Vacuum;
-use niwaki_storage::ReadAhead;
 use niwaki_txn::{Transaction, WaitPolicy};
 use niwaki_vacuum::{VacuumOptions, VacuumSummary};
 
 use crate::Result;
 use crate::background::maintenance::{MaintainedTable, lock_to_maintain};
-use crate::background::vacuum_options::{by_settings, of_statement};
+use crate::background::vacuum_options::of_statement;
 use crate::result::ResultSink;
 use crate::session::block::Block;
 use crate::session::handle::Session;
@@ -33,12 +32,6 @@ impl Listed {
 }
 
 impl Session {
-    /// Returns the read-ahead of index builds. It has no ring, so the pages may stay in the buffer
-    /// pool.
-    pub(crate) fn maintenance_read_ahead(&self) -> ReadAhead {
-        ReadAhead { ring: 0, ..by_settings(&self.settings).read_ahead }
-    }
-
     /// Runs VACUUM: each table in a transaction of its own. No transaction is open.
     pub(crate) fn vacuum(&mut self, vacuum: &Vacuum, out: &mut dyn ResultSink) -> Result<()> {
         self.ensure_transaction()?;

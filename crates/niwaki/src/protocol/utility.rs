@@ -280,14 +280,6 @@ impl Session {
         Ok(Some(tag))
     }
 
-    /// Ends the command, if its transaction is still open.
-    pub(crate) fn next_command(&mut self) -> Result<()> {
-        if let Some(transaction) = &self.transaction {
-            transaction.next_command()?;
-        }
-        Ok(())
-    }
-
     /// Fails with 25006 for a statement that writes in a READ ONLY transaction.
     fn refuse_writing(&mut self, utility: &Utility) -> Result<()> {
         let Some(transaction) = &self.transaction else { return Ok(()) };

@@ -12,11 +12,13 @@ use niwaki_heap::FreeingPaused;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::utility::{Name, OnCommit, TransactionModes};
 use niwaki_sql::{Scratch, Severity, SqlError};
+use niwaki_storage::ReadAhead;
 use niwaki_table::{Engine, Lookup, TempQuota, TempSpace, Workspace};
 use niwaki_txn::{AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{Datum, TextSettings, UserTypes, quote_identifier};
 
 use crate::Result;
+use crate::background::vacuum_options::by_settings;
 use crate::database::Database;
 use crate::directory::notifications::Pending;
 use crate::directory::open_database::Connection;
@@ -598,6 +600,17 @@ impl Session {
         self.pending.unlisten(None);
         self.settings.reset_all();
         self.settings_changed();
+    }
+
+    /// Returns the versions that plans depend on. A plan is valid while they stay the same.
+    pub(crate) fn plan_version(&mut self) -> (u64, u64) {
+        (self.catalog.version(), self.settings.hot().plan_version)
+    }
+
+    /// Returns the read-ahead of index builds. It has no ring, so the pages may stay in the buffer
+    /// pool.
+    pub(crate) fn maintenance_read_ahead(&self) -> ReadAhead {
+        ReadAhead { ring: 0, ..by_settings(&self.settings).read_ahead }
     }
 }
 

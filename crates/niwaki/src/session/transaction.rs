@@ -418,4 +418,17 @@ impl Session {
         let since = self.levels.last().map_or(0, |l| l.created);
         self.created.iter().skip(since).any(|c| *c == oid)
     }
+
+    /// Ends the command, if its transaction is still open.
+    pub(crate) fn next_command(&mut self) -> Result<()> {
+        if let Some(transaction) = &self.transaction {
+            transaction.next_command()?;
+        }
+        Ok(())
+    }
+
+    /// Closes the portals that end with the transaction: all but held cursors.
+    pub(crate) fn close_portals(&mut self) {
+        self.portals.retain(|_, portal| portal.held);
+    }
 }
