@@ -787,7 +787,8 @@ fn bind_portal(
     let result_formats = bind.result_formats().map_err(report::protocol)?;
     let columns = session.portal_columns(portal)?.len();
     let results = result_formats.len();
-    if results > 1 && results != columns {
+    // A statement without rows takes any formats.
+    if results > 1 && results != columns && session.portal_returns_rows(portal)? {
         return Err(SqlError::new(
             "08P01",
             format!("bind message has {results} result formats but query has {columns} columns"),

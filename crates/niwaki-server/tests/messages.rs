@@ -118,6 +118,10 @@ fn format_codes_of_results_are_refused_with_the_first_row() {
     assert_eq!(null, ["22023 unsupported format code: -1", "I"]);
     assert_eq!(run(&mut client, "select 1 where false", &[7]), ["SELECT 0", "I"]);
     assert_eq!(run(&mut client, "select", &[7]), ["[]", "SELECT 1", "I"]);
+    // A statement without rows takes any number of formats. Rows without columns do not.
+    assert_eq!(run(&mut client, "set work_mem = 65", &[0, 1]), ["SET", "I"]);
+    let refused = "08P01 bind message has 2 result formats but query has 0 columns";
+    assert_eq!(run(&mut client, "select", &[0, 1]), [refused, "I"]);
     drop(server.stop());
 }
 

@@ -90,6 +90,22 @@ impl TypeError {
     }
 }
 
+/// Makes the error `22021` for text that is not UTF-8 from byte `at` on. The message shows the
+/// bytes that the first bad byte announces, as PostgreSQL does.
+#[cold]
+pub fn invalid_utf8(text: &[u8], at: usize) -> TypeError {
+    let announced = match text.get(at) {
+        Some(0xc0..=0xdf) => 2,
+        Some(0xe0..=0xef) => 3,
+        Some(0xf0..=0xf7) => 4,
+        _ => 1,
+    };
+    let bytes = text.iter().skip(at).take(announced);
+    let shown: Vec<String> = bytes.map(|byte| format!("0x{byte:02x}")).collect();
+    let message = format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" "));
+    TypeError::new("22021", message)
+}
+
 /// The result of most functions of this crate.
 pub type Result<T, E = TypeError> = std::result::Result<T, E>;
 

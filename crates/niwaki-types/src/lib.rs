@@ -44,7 +44,7 @@ pub mod hostile;
 
 pub use binary_io::{read_binary, write_binary};
 pub use datetime::{Interval, MICROS_PER_DAY, TimeTz, TimeZone};
-pub use error::{BYTES_LEFT_OVER, Result, TypeError};
+pub use error::{BYTES_LEFT_OVER, Result, TypeError, invalid_utf8};
 pub use json::{
     JSON_DEPTH_MAX, JsonPath, JsonShape, Jsonb, JsonbArray, JsonbObject, Path, PathChange,
     PathMethod, PathOperator, PathStep, RawJson, RawKind, RegexFlags, json_shape, path_index,

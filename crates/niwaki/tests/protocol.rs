@@ -82,6 +82,11 @@ fn prepared_statements_describe_themselves_and_run() {
     }
     assert_eq!(s.parse("get", "select 1", &[]).unwrap_err().sqlstate, "42P05");
     s.error();
+    // The statement's own error comes first.
+    assert_eq!(s.parse("get", "selec", &[]).unwrap_err().sqlstate, "42601");
+    s.error();
+    let prepare = "prepare get as select nothing";
+    assert_eq!(s.simple_query(prepare, &mut Sink::default()).unwrap_err().sqlstate, "42703");
     assert_eq!(bind(&mut s, "", "get", &[]).unwrap_err().sqlstate, "08P01");
     s.error();
     // A failure forgets no prepared statement.

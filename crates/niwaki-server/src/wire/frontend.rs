@@ -394,14 +394,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns PostgreSQL's error for text in another encoding, with up to four of the bytes.
+/// Returns PostgreSQL's error for text in another encoding.
 pub(crate) fn invalid_utf8(text: &[u8], at: usize) -> ProtocolError {
-    let bytes: Vec<String> =
-        text.iter().skip(at).take(4).map(|byte| format!("0x{byte:02x}")).collect();
-    ProtocolError {
-        sqlstate: "22021",
-        message: format!("invalid byte sequence for encoding \"UTF8\": {}", bytes.join(" ")),
-    }
+    let error = niwaki_types::invalid_utf8(text, at);
+    ProtocolError { sqlstate: error.sqlstate, message: error.message }
 }
 
 #[cfg(test)]
@@ -514,9 +510,17 @@ mod tests {
 
     #[test]
     fn text_that_is_not_utf8_is_refused() {
-        let error = decode(&framed(b'Q', b"select '\xff'\0")).unwrap_err();
-        assert_eq!(error.sqlstate, "22021");
-        assert_eq!(error.message, "invalid byte sequence for encoding \"UTF8\": 0xff 0x27");
+        for (text, shown) in [
+            (&b"select '\xff'\0"[..], "0xff"),
+            (b"select '\xc1e'\0", "0xc1 0x65"),
+            (b"select '\xe2\x82'\0", "0xe2 0x82 0x27"),
+            (b"\xf0\x9f\0", "0xf0 0x9f"),
+        ] {
+            let error = decode(&framed(b'Q', text)).unwrap_err();
+            assert_eq!(error.sqlstate, "22021");
+            let message = format!("invalid byte sequence for encoding \"UTF8\": {shown}");
+            assert_eq!(error.message, message);
+        }
     }
 
     #[test]

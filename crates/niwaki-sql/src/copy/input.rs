@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use niwaki_env::seeded_bug;
 use niwaki_types::growing::charge_more;
+use niwaki_types::invalid_utf8;
 
 use super::csv::RecordEnd;
 use crate::error::{Result, SqlError};
@@ -286,12 +287,8 @@ impl Fields {
     fn check(&self) -> Result<()> {
         match std::str::from_utf8(&self.bytes) {
             Ok(text) if !text.contains('\0') => Ok(()),
-            Ok(_) => Err(invalid_bytes(&[0])),
-            Err(e) => {
-                let from = e.valid_up_to();
-                let length = e.error_len().unwrap_or(self.bytes.len() - from).max(1);
-                Err(invalid_bytes(&self.bytes[from..from + length]))
-            }
+            Ok(_) => Err(invalid_utf8(&[0], 0).into()),
+            Err(error) => Err(invalid_utf8(&self.bytes, error.valid_up_to()).into()),
         }
     }
 
@@ -358,14 +355,6 @@ impl Fields {
         self.bytes.push(simple);
         at + 2
     }
-}
-
-fn invalid_bytes(bytes: &[u8]) -> SqlError {
-    let shown: Vec<String> = bytes.iter().take(4).map(|b| format!("0x{b:02x}")).collect();
-    SqlError::new(
-        "22021",
-        format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" ")),
-    )
 }
 
 /// Returns the CONTEXT of an error in a line.

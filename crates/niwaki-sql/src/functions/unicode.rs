@@ -1,6 +1,6 @@
 //! Functions on character encodings, Unicode escapes and normal forms.
 
-use niwaki_types::Datum;
+use niwaki_types::{Datum, invalid_utf8};
 use unicode_normalization::UnicodeNormalization;
 
 use super::text::{string, text};
@@ -158,23 +158,12 @@ fn invalid_sequence(encoding: &str, bytes: &[u8]) -> SqlError {
 
 /// Checks for UTF-8 without NUL.
 fn checked(bytes: &[u8]) -> Result<&str> {
-    let invalid_at = |at: usize| {
-        // As many bytes as the first byte announces.
-        let announced = match bytes.get(at) {
-            Some(0xc0..=0xdf) => 2,
-            Some(0xe0..=0xef) => 3,
-            Some(0xf0..=0xf7) => 4,
-            _ => 1,
-        };
-        let end = (at + announced).min(bytes.len());
-        invalid_sequence("UTF8", bytes.get(at..end).unwrap_or_default())
-    };
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        Err(error) => return Err(invalid_at(error.valid_up_to())),
+        Err(error) => return Err(invalid_utf8(bytes, error.valid_up_to()).into()),
     };
     match memchr::memchr(0, bytes) {
-        Some(at) => Err(invalid_at(at)),
+        Some(at) => Err(invalid_utf8(bytes, at).into()),
         None => Ok(text),
     }
 }

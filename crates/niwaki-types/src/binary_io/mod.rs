@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::datetime;
-use crate::error::{Result, TypeError, left_over};
+use crate::error::{Result, TypeError, invalid_utf8, left_over};
 use crate::json::path::JsonPath;
 use crate::json::raw::json_shape;
 use crate::json::value::Jsonb;
@@ -237,16 +237,8 @@ fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
 }
 
 fn text(bytes: &[u8]) -> Result<&str> {
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        // PostgreSQL names the bytes from the first bad one, at most a character's worth.
-        let bad = bytes.get(error.valid_up_to()..).unwrap_or_default();
-        let length = error.error_len().unwrap_or(bad.len()).min(4);
-        let mut message = String::from("invalid byte sequence for encoding \"UTF8\":");
-        for byte in bad.iter().take(length) {
-            message.push_str(&format!(" 0x{byte:02x}"));
-        }
-        TypeError::new("22021", message)
-    })?;
+    let text =
+        std::str::from_utf8(bytes).map_err(|error| invalid_utf8(bytes, error.valid_up_to()))?;
     check_text(text)
 }
 

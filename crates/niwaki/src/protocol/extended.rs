@@ -24,7 +24,6 @@ impl Session {
     /// Errors of syntax and analysis, and 42P05 when the name is taken.
     pub fn parse(&mut self, name: &str, sql: &str, param_types: &[u32]) -> Result<()> {
         self.begin_statement(sql)?;
-        self.refuse_known_name(name)?;
         let mut statements = niwaki_sql::parse::parse(sql)?;
         if statements.len() > 1 {
             return Err(SqlError::new(
@@ -34,8 +33,7 @@ impl Session {
         }
         let types: Vec<TypeOid> = param_types.iter().map(|t| TypeOid(*t)).collect();
         let statement = self.prepare_parsed(statements.pop(), types)?;
-        self.name_statement(name, statement, false);
-        Ok(())
+        self.name_statement(name, statement, false)
     }
 
     /// Analyzes a statement. The result can be kept.

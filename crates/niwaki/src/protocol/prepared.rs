@@ -18,20 +18,22 @@ use crate::session::statement::{Action, Named, Statement, no_statement, statemen
 use crate::session::type_names::shown_type;
 
 impl Session {
-    /// Fails with 42P05 for a name that a statement has already.
-    pub(crate) fn refuse_known_name(&self, name: &str) -> Result<()> {
-        if name.is_empty() || !self.statements.contains_key(name) {
-            return Ok(());
+    /// Gives a statement a name. Fails with 42P05 if another statement has it.
+    pub(crate) fn name_statement(
+        &mut self,
+        name: &str,
+        statement: Statement,
+        from_sql: bool,
+    ) -> Result<()> {
+        if !name.is_empty() && self.statements.contains_key(name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(SqlError::new("42P05", message));
         }
-        Err(SqlError::new("42P05", format!("prepared statement \"{name}\" already exists")))
-    }
-
-    /// Gives a statement a name.
-    pub(crate) fn name_statement(&mut self, name: &str, statement: Statement, from_sql: bool) {
         let statement = Arc::new(statement);
         let prepared_us = self.statement_started_us;
         let named = Named { statement, prepared_us, from_sql, runs: 0 };
         self.statements.insert(name.to_owned(), named);
+        Ok(())
     }
 
     /// Returns a statement that is about to run once more, and counts the run.
@@ -49,7 +51,6 @@ impl Session {
         query: &Arc<Deep<NodeEnum>>,
         source: &str,
     ) -> Result<()> {
-        self.refuse_known_name(name)?;
         let parsed = statement_of(query, source);
         let types = types
             .iter()
@@ -59,8 +60,7 @@ impl Session {
             })
             .collect::<Result<_>>()?;
         let statement = self.prepare_parsed(Some(parsed), types)?;
-        self.name_statement(name, statement, true);
-        Ok(())
+        self.name_statement(name, statement, true)
     }
 
     fn user_type_named(&mut self, wanted: &UserTypeName) -> Result<TypeOid> {
