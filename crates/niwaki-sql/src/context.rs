@@ -9,7 +9,7 @@ use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 
-use crate::definitions::{Definitions, Known};
+use crate::definitions::Definitions;
 use crate::error::{Result, SqlError};
 use crate::expr::{Collation, Expr};
 use crate::plan::CalledFunctions;
@@ -72,8 +72,10 @@ pub struct ExecContext<'a> {
     pub temp: Option<&'a TempSpace>,
     /// Least number of bytes for one read or write of a temporary file.
     pub temp_chunk: usize,
-    /// Buffers of the session that point statements reuse.
+    /// What the session keeps between statements.
     pub scratch: &'a mut Scratch,
+    /// The answers to questions of functions about stored definitions.
+    pub definitions: &'static dyn Definitions,
     /// The work that statements queue for their end.
     pub ends: &'a dyn StatementEnd,
     /// The enclosing calls of users' functions.
@@ -81,11 +83,6 @@ pub struct ExecContext<'a> {
 }
 
 impl ExecContext<'_> {
-    /// Returns the answers to questions about stored definitions.
-    pub(crate) fn definitions(&self) -> &'static dyn Definitions {
-        self.scratch.definitions.0
-    }
-
     /// Returns the same context for a nested statement, which sees another catalog.
     pub fn inside<'b>(&'b mut self, catalog: &'b CatalogState) -> ExecContext<'b> {
         ExecContext {
@@ -101,6 +98,7 @@ impl ExecContext<'_> {
             temp: self.temp,
             temp_chunk: self.temp_chunk,
             scratch: &mut *self.scratch,
+            definitions: self.definitions,
             ends: self.ends,
             calls: self.calls,
         }
@@ -134,17 +132,21 @@ impl StatementEnd for NothingLeft {
     }
 }
 
-/// State that a session keeps between executions: buffers that point statements reuse, the random
-/// numbers that `setseed` started, and the way to definitions.
+/// State that a session keeps between executions: buffers that point statements reuse, and the
+/// random numbers that `setseed` started.
 #[derive(Debug, Default)]
 pub struct Scratch {
+    pub(crate) buffers: Buffers,
+    pub(crate) random: Option<crate::seeded_random::SeededRandom>,
+}
+
+/// The buffers of point statements.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
     pub(crate) key: Vec<u8>,
     pub(crate) row: Vec<Datum>,
     pub(crate) new: Vec<Datum>,
     pub(crate) output: Vec<Datum>,
-    pub(crate) random: Option<crate::seeded_random::SeededRandom>,
-    /// The definitions that functions may ask about.
-    pub(crate) definitions: Known,
 }
 
 /// The key of an advisory lock.

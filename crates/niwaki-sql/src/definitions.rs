@@ -25,9 +25,12 @@ impl Writable {
     }
 }
 
-/// The answers to such questions. Each text is as PostgreSQL shows it, without needless brackets if
-/// `pretty`.
-pub(crate) trait Definitions: fmt::Debug + Send + Sync {
+/// Answers to questions about stored definitions. Each text is as PostgreSQL shows it, without
+/// needless brackets if `pretty`.
+///
+/// # Errors
+/// The errors of reading a definition again.
+pub trait Definitions: fmt::Debug + Send + Sync {
     /// Returns the text of a stored expression over the columns of `relation`. `target` has the
     /// type and the name of the column that gets the value.
     fn expression(
@@ -93,20 +96,10 @@ pub(crate) trait Definitions: fmt::Debug + Send + Sync {
     fn writable(&self, relation: &Arc<Relation>, catalog: &CatalogState) -> Writable;
 }
 
-/// The definitions as the running statement knows them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Known(pub(crate) &'static dyn Definitions);
-
-impl Default for Known {
-    fn default() -> Self {
-        Self(&Outside)
-    }
-}
-
-/// The definitions outside of statements. The catalog there has no objects of users, so nothing is
-/// asked.
+/// The definitions outside of statements, where only immutable functions run. These functions ask
+/// nothing.
 #[derive(Debug)]
-struct Outside;
+pub(crate) struct Outside;
 
 fn outside<T>() -> Result<T> {
     Err(SqlError::internal("a definition outside of a statement"))

@@ -11,7 +11,6 @@ use crate::analyze::{
     copy_condition, define_generation, generation_expression, table_expression, written_expression,
 };
 use crate::context::{AnalyzeContext, ExecContext};
-use crate::deparse::offer_definitions;
 use crate::error::{Result, SqlError};
 use crate::expr::{
     Expr, ExprKind, Runtime, State, is_immutable, refuse_domains, refuse_user_functions,
@@ -163,7 +162,6 @@ impl RowExpression {
     /// # Errors
     /// Errors of the expression.
     pub fn evaluate(&self, exec: &mut ExecContext<'_>, row: &[Datum]) -> Result<Datum> {
-        offer_definitions(exec);
         let mut state = State::default();
         let mut runtime = Runtime { exec, params: &[], state: &mut state };
         self.expr.eval(row, &mut runtime)

@@ -54,10 +54,10 @@ pub use context::{
     TEMP_CHUNK_BYTES,
 };
 pub use database::check_database;
-pub use definitions::Writable;
+pub use definitions::{Definitions, Writable};
 pub use deparse::index_text::index_definition_text;
 pub use deparse::shown::{shown_domain_check, shown_expression, trigger_condition};
-pub use deparse::view_text;
+pub use deparse::{definitions, view_text};
 pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use exec::numbered_rows::NumberedRows;
 pub use explain::ExplainOptions;

@@ -12,6 +12,7 @@ use niwaki_table::TempSpace;
 use niwaki_types::{ColumnMask, Datum, TextSettings};
 
 use crate::context::{AnalyzeContext, Calls, Environment, ExecContext, NothingLeft, Scratch};
+use crate::definitions::{Definitions, Outside};
 use crate::error::{Result, SqlError};
 use crate::planner_settings::PlannerSettings;
 use crate::store::{
@@ -71,6 +72,7 @@ pub(crate) fn with_names<T>(
             temp: exec.temp,
             temp_chunk: exec.temp_chunk,
             scratch: exec.scratch,
+            definitions: exec.definitions,
             ends: exec.ends,
             calls: exec.calls,
         })
@@ -99,6 +101,7 @@ pub(crate) fn with_times<T>(now: i64, run: impl FnOnce(&mut ExecContext<'_>) -> 
         temp: None,
         temp_chunk: crate::context::TEMP_CHUNK_BYTES,
         scratch: &mut Scratch::default(),
+        definitions: &Outside,
         ends: &NothingLeft,
         calls: Calls::default(),
     })
@@ -118,6 +121,7 @@ pub(crate) struct ForThreads<'c> {
     hash_mem: usize,
     temp: Option<&'c TempSpace>,
     temp_chunk: usize,
+    definitions: &'static dyn Definitions,
 }
 
 impl<'c> ForThreads<'c> {
@@ -133,6 +137,7 @@ impl<'c> ForThreads<'c> {
             hash_mem: exec.hash_mem,
             temp: exec.temp,
             temp_chunk: exec.temp_chunk,
+            definitions: exec.definitions,
         }
     }
 
@@ -160,6 +165,7 @@ impl<'c> ForThreads<'c> {
                 temp: self.temp,
                 temp_chunk: self.temp_chunk,
                 scratch: &mut Scratch::default(),
+                definitions: self.definitions,
                 ends: &NothingLeft,
                 calls: Calls::default(),
             });

@@ -8,7 +8,6 @@ use niwaki_types::{Datum, TypeOid};
 
 use crate::analyze::CursorTable;
 use crate::context::{ColumnInfo, CommandTag, Completion, ExecContext, RowSink};
-use crate::deparse::offer_definitions;
 use crate::error::{Result, Severity, SqlError};
 use crate::exec;
 use crate::exec::point::PointPlan;
@@ -268,7 +267,6 @@ impl Planned {
         params: &[Datum],
         sink: &mut dyn RowSink,
     ) -> Result<Completion> {
-        offer_definitions(exec);
         if let (Some(point), None) = (&self.point, &self.explain) {
             let mut state = exec::fresh_state((*self.functions).clone());
             let mut rt = Runtime { exec, params, state: &mut state };
@@ -365,7 +363,6 @@ impl Execution {
         max_rows: u64,
         sink: &mut dyn RowSink,
     ) -> Result<Progress> {
-        offer_definitions(exec);
         let bytes = self.planned.root.bytes();
         stack::room(bytes, || self.run_here(exec, max_rows, sink))
     }

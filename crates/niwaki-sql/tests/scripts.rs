@@ -224,6 +224,7 @@ fn run(sql: &str, memory: usize, temp: &TempSpace) -> Result<String> {
             temp: Some(temp),
             temp_chunk: if memory < PLENTY { 64 } else { TEMP_CHUNK_BYTES },
             scratch: &mut Scratch::default(),
+            definitions: niwaki_sql::definitions(),
             ends: &NothingLeft,
             calls: Calls::default(),
         };

@@ -512,6 +512,11 @@ fn views() {
 }
 
 #[test]
+fn point_definitions() {
+    check("point_definitions", include_str!("../testscripts/point_definitions.test"));
+}
+
+#[test]
 fn view_definitions() {
     check("view_definitions", include_str!("../testscripts/view_definitions.test"));
 }

@@ -26,7 +26,7 @@ use crate::sessionless;
 
 pub(crate) use level::Level;
 pub(crate) use query::nested;
-pub(crate) use texts::offer_definitions;
+pub use texts::definitions;
 
 /// Returns the query of a user's view, as PostgreSQL shows it; without needless brackets if
 /// `pretty`. Constants are shown in the styles of `styles`, however the user wrote them.

@@ -8,14 +8,14 @@ use niwaki_types::{ColumnType, TextSettings};
 use super::index_text::{column_text, definition_text};
 use super::shown::{show, shown_domain_check, trigger_condition};
 use super::view_text;
-use crate::context::ExecContext;
-use crate::definitions::{Definitions, Known, Writable};
+use crate::definitions::{Definitions, Writable};
 use crate::error::Result;
 
-/// Lets the functions of a statement ask about definitions.
-#[inline]
-pub(crate) fn offer_definitions(exec: &mut ExecContext<'_>) {
-    exec.scratch.definitions = Known(&Texts);
+/// Returns the answers to questions about stored definitions, for [`ExecContext::definitions`].
+///
+/// [`ExecContext::definitions`]: crate::ExecContext::definitions
+pub fn definitions() -> &'static dyn Definitions {
+    &Texts
 }
 
 /// Reads definitions again, and shows them.

@@ -8,7 +8,7 @@ use niwaki_types::{Datum, KeyOrder, encode_key};
 use super::keys::key_order;
 use super::modify::change;
 use super::scan::fill_system;
-use crate::context::{RowSink, Scratch};
+use crate::context::{Buffers, RowSink};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Fit, Runtime, fit};
 use crate::plan::{KeyCondition, ModifyPlan, PathPlan, PlanNode, ScanPlan};
@@ -50,13 +50,13 @@ impl PointPlan {
     /// Runs the statement, and returns the number of rows returned or changed.
     pub(crate) fn run(&self, rt: &mut Runtime<'_, '_>, sink: &mut dyn RowSink) -> Result<u64> {
         // The buffers leave the context, so that the statement can use both at the same time.
-        let mut scratch = std::mem::take(rt.exec.scratch);
+        let mut buffers = std::mem::take(&mut rt.exec.scratch.buffers);
         let result = match self {
-            Self::Select { root, keys } => select(root, keys, &mut scratch, rt, sink),
-            Self::Change { root, keys } => change_one(root, keys, &mut scratch, rt, sink),
-            Self::Insert { root } => insert(root, &mut scratch, rt, sink),
+            Self::Select { root, keys } => select(root, keys, &mut buffers, rt, sink),
+            Self::Change { root, keys } => change_one(root, keys, &mut buffers, rt, sink),
+            Self::Insert { root } => insert(root, &mut buffers, rt, sink),
         };
-        *rt.exec.scratch = scratch;
+        rt.exec.scratch.buffers = buffers;
         result
     }
 }
@@ -75,60 +75,60 @@ fn fetch(
     scan: &ScanPlan,
     keys: &[KeyOrder],
     width: usize,
-    scratch: &mut Scratch,
+    buffers: &mut Buffers,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<bool> {
     let PathPlan::Index(path) = &scan.path else {
         return Err(SqlError::internal("a point statement without an index"));
     };
-    scratch.key.clear();
+    buffers.key.clear();
     for (condition, order) in path.keys.iter().zip(keys) {
         let KeyCondition::Equal(expr) = condition else { return Ok(false) };
         let mut space = Datum::Null;
         let value = expr.eval_ref(&[], rt, &mut space)?;
         match fit(value, order.oid) {
-            Fit::Value(value) => encode_key(&value, *order, &mut scratch.key),
+            Fit::Value(value) => encode_key(&value, *order, &mut buffers.key),
             Fit::Below | Fit::Above | Fit::Null => return Ok(false),
         }
     }
-    if scratch.row.len() < width {
-        scratch.row.resize(width, Datum::Null);
+    if buffers.row.len() < width {
+        buffers.row.resize(width, Datum::Null);
     }
     let columns = scan.relation.columns.len();
-    let place = &mut scratch.row[scan.start..scan.start + columns];
+    let place = &mut buffers.row[scan.start..scan.start + columns];
     let found = rt.exec.store.fetch_unique(
         &scan.relation,
         path.index,
-        &scratch.key,
+        &buffers.key,
         &scan.columns,
         place,
     )?;
     let Some(tid) = found else { return Ok(false) };
-    fill_system(scan, tid, &mut scratch.row);
+    fill_system(scan, tid, &mut buffers.row);
     match &scan.filter {
-        Some(filter) => filter.holds(&scratch.row, rt),
+        Some(filter) => filter.holds(&buffers.row, rt),
         None => Ok(true),
     }
 }
 
 fn give(
     exprs: &[Expr],
-    scratch: &mut Scratch,
+    buffers: &mut Buffers,
     rt: &mut Runtime<'_, '_>,
     sink: &mut dyn RowSink,
 ) -> Result<()> {
-    scratch.output.clear();
+    buffers.output.clear();
     for expr in exprs {
-        let value = expr.eval(&scratch.row, rt)?;
-        scratch.output.push(value);
+        let value = expr.eval(&buffers.row, rt)?;
+        buffers.output.push(value);
     }
-    sink.row(&scratch.output)
+    sink.row(&buffers.output)
 }
 
 fn select(
     root: &PlanNode,
     keys: &[KeyOrder],
-    scratch: &mut Scratch,
+    buffers: &mut Buffers,
     rt: &mut Runtime<'_, '_>,
     sink: &mut dyn RowSink,
 ) -> Result<u64> {
@@ -138,17 +138,17 @@ fn select(
     let PlanNode::Scan(scan) = &**input else {
         return Err(SqlError::internal("a point statement without a scan"));
     };
-    if !fetch(scan, keys, *input_width, scratch, rt)? {
+    if !fetch(scan, keys, *input_width, buffers, rt)? {
         return Ok(0);
     }
-    give(exprs, scratch, rt, sink)?;
+    give(exprs, buffers, rt, sink)?;
     Ok(1)
 }
 
 fn change_one(
     root: &PlanNode,
     keys: &[KeyOrder],
-    scratch: &mut Scratch,
+    buffers: &mut Buffers,
     rt: &mut Runtime<'_, '_>,
     sink: &mut dyn RowSink,
 ) -> Result<u64> {
@@ -158,38 +158,38 @@ fn change_one(
     let PlanNode::Scan(scan) = &*modify.input else {
         return Err(SqlError::internal("a point statement without a scan"));
     };
-    if !fetch(scan, keys, modify.input_width, scratch, rt)? {
+    if !fetch(scan, keys, modify.input_width, buffers, rt)? {
         return Ok(0);
     }
-    apply(modify, scratch, rt, sink)
+    apply(modify, buffers, rt, sink)
 }
 
 fn insert(
     root: &PlanNode,
-    scratch: &mut Scratch,
+    buffers: &mut Buffers,
     rt: &mut Runtime<'_, '_>,
     sink: &mut dyn RowSink,
 ) -> Result<u64> {
     let PlanNode::Modify(modify) = root else {
         return Err(SqlError::internal("a point statement of another plan"));
     };
-    if scratch.row.len() < modify.input_width {
-        scratch.row.resize(modify.input_width, Datum::Null);
+    if buffers.row.len() < modify.input_width {
+        buffers.row.resize(modify.input_width, Datum::Null);
     }
-    apply(modify, scratch, rt, sink)
+    apply(modify, buffers, rt, sink)
 }
 
 fn apply(
     modify: &ModifyPlan,
-    scratch: &mut Scratch,
+    buffers: &mut Buffers,
     rt: &mut Runtime<'_, '_>,
     sink: &mut dyn RowSink,
 ) -> Result<u64> {
-    if !change(modify, &mut scratch.row, &mut scratch.new, rt)? {
+    if !change(modify, &mut buffers.row, &mut buffers.new, rt)? {
         return Ok(0);
     }
     if !modify.returning.is_empty() {
-        give(&modify.returning, scratch, rt, sink)?;
+        give(&modify.returning, buffers, rt, sink)?;
     }
     Ok(1)
 }

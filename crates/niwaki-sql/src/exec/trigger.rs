@@ -10,7 +10,6 @@ use niwaki_types::Datum;
 
 use super::fresh_state;
 use crate::context::ExecContext;
-use crate::deparse::offer_definitions;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::expr::measure::Measures;
@@ -25,7 +24,6 @@ impl FiredTrigger {
     /// # Errors
     /// The errors of the trigger's function.
     pub fn fire(&self, exec: &mut ExecContext<'_>) -> Result<()> {
-        offer_definitions(exec);
         let mut state = fresh_state(self.functions.clone());
         let mut rt = Runtime { exec, params: &[], state: &mut state };
         let rows = Rows::new(&self.triggers, self.old.as_deref(), self.new.clone());

@@ -153,7 +153,7 @@ const CHANGES: i32 = 8 + 4 + DELETE;
 fn is_updatable(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let found = relation(exec, &values[0])?;
     let writable =
-        found.map_or_else(Writable::default, |r| exec.definitions().writable(r, exec.catalog));
+        found.map_or_else(Writable::default, |r| exec.definitions.writable(r, exec.catalog));
     Ok(Datum::Int4(match writable.values() {
         true => CHANGES,
         false if writable.rows => DELETE,
@@ -165,7 +165,7 @@ fn column_is_updatable(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<D
     let [_, Datum::Int2(number), _] = values else { return Err(wrong()) };
     let found = relation(exec, &values[0])?;
     let writable =
-        found.map_or_else(Writable::default, |r| exec.definitions().writable(r, exec.catalog));
+        found.map_or_else(Writable::default, |r| exec.definitions.writable(r, exec.catalog));
     let place = usize::try_from(*number).ok().and_then(|number| number.checked_sub(1));
     let column = place.and_then(|place| writable.columns.get(place)).copied().unwrap_or(false);
     Ok(Datum::Bool(writable.rows && column))

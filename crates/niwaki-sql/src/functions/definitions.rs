@@ -47,7 +47,7 @@ fn expression(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     // Generated columns are computed from the other columns.
     let generated = column.is_some_and(|column| column.generated);
     let over = (target.is_none() || generated).then_some(table);
-    let shown = exec.definitions().expression(text, over, target, exec.catalog, exec.path, pretty);
+    let shown = exec.definitions.expression(text, over, target, exec.catalog, exec.path, pretty);
     Ok(string(shown.unwrap_or_else(|_| text.to_string())))
 }
 
@@ -57,7 +57,7 @@ fn constraint_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result
     if let Some((domain, check)) = exec.catalog.domain_check(Oid(*oid)) {
         let (text, pretty) = (&check.expression, is_pretty(values));
         let shown =
-            exec.definitions().domain_check(text, domain.below(), exec.catalog, exec.path, pretty);
+            exec.definitions.domain_check(text, domain.below(), exec.catalog, exec.path, pretty);
         let validity = if check.not_valid { " NOT VALID" } else { "" };
         let shown = shown.unwrap_or_else(|_| text.clone());
         return Ok(string(format!("CHECK ({shown}){validity}")));
@@ -72,7 +72,7 @@ fn constraint_text(found: &NumberedConstraint<'_>, exec: &ExecContext<'_>, prett
             let text = &check.expression;
             let over = Some(found.table);
             let shown =
-                exec.definitions().expression(text, over, None, exec.catalog, exec.path, pretty);
+                exec.definitions.expression(text, over, None, exec.catalog, exec.path, pretty);
             let shown = shown.unwrap_or_else(|_| text.clone());
             let inherited = if check.no_inherit { " NO INHERIT" } else { "" };
             return format!("CHECK ({shown}){inherited}{}", validity(found));
@@ -165,10 +165,9 @@ fn view_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
         Some(relation) if relation.is_system() => {
             Err(SqlError::unsupported("the definition of a system view"))
         }
-        Some(relation) if relation.query.is_some() => exec
-            .definitions()
-            .view(relation, exec.catalog, exec.path, pretty, exec.text)
-            .map(string),
+        Some(relation) if relation.query.is_some() => {
+            exec.definitions.view(relation, exec.catalog, exec.path, pretty, exec.text).map(string)
+        }
         _ => Ok(Datum::Null),
     }
 }
@@ -282,8 +281,7 @@ fn parameters_of_user(function: &FunctionDefinition, exec: &ExecContext<'_>) -> 
         let kind = exec.text.types.column_type(TypeOid(parameter.kind));
         let target = Some((kind, parameter.name.as_str()));
         let target = target.filter(|_| !crate::types::is_polymorphic(kind.oid));
-        let shown =
-            exec.definitions().expression(text, None, target, exec.catalog, exec.path, false);
+        let shown = exec.definitions.expression(text, None, target, exec.catalog, exec.path, false);
         Some(shown.unwrap_or_else(|_| text.to_owned()))
     };
     Parameters {

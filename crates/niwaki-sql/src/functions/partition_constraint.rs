@@ -92,7 +92,7 @@ impl<'k, 'e> Key<'k, 'e> {
     /// Returns a condition as PostgreSQL shows it.
     fn shown(&self, condition: &str) -> Result<String> {
         let (catalog, path) = (self.exec.catalog, self.exec.path);
-        self.exec.definitions().expression(
+        self.exec.definitions.expression(
             condition,
             Some(self.partition),
             None,

@@ -118,7 +118,7 @@ fn trigger_text(
     );
     if let Some(when) = &trigger.when {
         let shown =
-            exec.definitions().trigger_condition(when, table, exec.catalog, exec.path, pretty);
+            exec.definitions.trigger_condition(when, table, exec.catalog, exec.path, pretty);
         // Writing to a string cannot fail.
         let _ = write!(text, "WHEN ({shown}) ");
     }

@@ -175,10 +175,10 @@ fn index_definition(exec: &mut ExecContext<'_>, arguments: &[Datum]) -> Result<D
     let text = match arguments.get(1) {
         Some(Datum::Int4(number)) if *number != 0 => {
             usize::try_from(*number).ok().and_then(|number| {
-                exec.definitions().index_column(exec.catalog, relation, number, path, pretty)
+                exec.definitions.index_column(exec.catalog, relation, number, path, pretty)
             })
         }
-        _ => exec.definitions().index(exec.catalog, relation, path, pretty),
+        _ => exec.definitions.index(exec.catalog, relation, path, pretty),
     };
     // A missing column has an empty text; a relation that is not an index has no definition.
     let is_column = matches!(arguments.get(1), Some(Datum::Int4(number)) if *number != 0);

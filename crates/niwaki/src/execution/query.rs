@@ -256,6 +256,7 @@ impl Session {
             temp: Some(&self.temp),
             temp_chunk: TEMP_CHUNK_BYTES,
             scratch: &mut self.scratch,
+            definitions: niwaki_sql::definitions(),
             ends: &ends,
             calls: Calls::default(),
         };
