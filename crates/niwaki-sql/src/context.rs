@@ -72,7 +72,7 @@ pub struct ExecContext<'a> {
     pub temp: Option<&'a TempSpace>,
     /// Least number of bytes for one read or write of a temporary file.
     pub temp_chunk: usize,
-    /// What the session keeps between statements.
+    /// State that the session keeps between statements.
     pub scratch: &'a mut Scratch,
     /// The answers to questions of functions about stored definitions.
     pub definitions: &'static dyn Definitions,

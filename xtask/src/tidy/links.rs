@@ -1,7 +1,7 @@
 //! The rule that targets in Markdown files exist.
 //!
-//! Targets are links, and paths in code spans. Such a path begins with a folder of the root, or
-//! with a folder of that name beside the file.
+//! Targets are links, and paths in code spans. Such a path begins with a folder of the root, with a
+//! folder of that name beside the file, or with the name of a crate.
 
 use super::{Finding, Tree};
 
@@ -27,7 +27,9 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             }
             for path in paths(text) {
                 let own = file.path.rsplit_once('/').map(|(folder, _)| format!("{folder}/{path}"));
-                if !exists(tree, path) && !own.is_some_and(|own| exists(tree, &own)) {
+                let of_crate = format!("crates/{path}");
+                let places = [Some(path.to_owned()), own, Some(of_crate)];
+                if !places.into_iter().flatten().any(|place| exists(tree, &place)) {
                     found.push(Finding::new(&file.path, line, format!("there is no {path}")));
                 }
             }
@@ -48,7 +50,8 @@ fn links(line: &str) -> Vec<&str> {
 fn paths(line: &str) -> impl Iterator<Item = &str> {
     let spans = line.split('`').skip(1).step_by(2);
     spans.filter_map(|span| span.split_whitespace().next()).filter(|path| {
-        FOLDERS.iter().any(|folder| path.starts_with(folder))
+        let of_crate = path.starts_with("niwaki-") && path.contains("/src/");
+        (of_crate || FOLDERS.iter().any(|folder| path.starts_with(folder)))
             && path.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "./_-".contains(c))
             && !path.contains("/target/")
             // Results of a run are not in the tree.
@@ -117,6 +120,7 @@ mod tests {
             ("crates/x/tests/y.rs", ""),
             ("docs/b.md", "# One thing: two\n"),
             ("crates/x/README.md", "text"),
+            ("crates/niwaki-x/src/a.rs", ""),
         ]);
         check(&tree).into_iter().map(|finding| finding.what).collect()
     }
@@ -135,6 +139,8 @@ mod tests {
         assert_eq!(found("`docs/b.md` `crates/*/src` `crates/x/` `docs/NNNN.md`"), [""; 0]);
         assert_eq!(found_in("crates/x/a.md", "`tests/y.rs`"), [""; 0]);
         assert_eq!(found_in("crates/x/a.md", "`tests/z.rs`"), ["there is no tests/z.rs"]);
+        assert_eq!(found("`niwaki-x/src/a.rs`"), [""; 0]);
+        assert_eq!(found("`niwaki-x/src/b.rs`"), ["there is no niwaki-x/src/b.rs"]);
         assert_eq!(found("`docs/c.md --help`"), ["there is no docs/c.md"]);
         assert_eq!(found("```text\n`docs/c.md`\n```"), [""; 0]);
     }
