@@ -38,7 +38,7 @@ impl Analyzer<'_> {
         let compared = if table.is_partitioned() { 2 } else { 1 };
         for (number, (_, ty, _)) in SYSTEM_COLUMNS.iter().enumerate().take(compared) {
             let own = Expr::slot(table.columns.len() + number, ColumnType::new(*ty));
-            let own = self.use_column(own, 0, -1);
+            let own = self.use_column(own, 0, -1)?;
             conditions.push(self.operator("=", Some(own), current(*ty), -1)?);
         }
         Ok(conditions)
@@ -68,7 +68,8 @@ impl Analyzer<'_> {
         let tables: Vec<(Oid, usize)> = self.scope()?.items.iter().filter_map(address).collect();
         for (table, first) in tables {
             for (number, (_, ty, _)) in SYSTEM_COLUMNS.iter().enumerate().take(2) {
-                let expr = self.use_column(Expr::slot(first + number, ColumnType::new(*ty)), 0, -1);
+                let expr =
+                    self.use_column(Expr::slot(first + number, ColumnType::new(*ty)), 0, -1)?;
                 targets.push(Target { expr, name: String::new(), origin: (0, 0), junk: true });
             }
             self.cursor_tables.push(CursorTable { table, locked: false });

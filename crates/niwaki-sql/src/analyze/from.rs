@@ -435,7 +435,7 @@ impl Analyzer<'_> {
         let (Some(left_node), Some(right_node)) = (&join.larg, &join.rarg) else {
             return Err(SqlError::internal("a join with one side"));
         };
-        let first = self.scope()?.items.len();
+        let (first, start) = (self.scope()?.items.len(), self.scope()?.width());
         // The recursive reference must not be on the nullable side of an outer join.
         const OUTER: &str = "an outer join";
         let left = match kind {
@@ -443,10 +443,18 @@ impl Analyzer<'_> {
             Kept::Neither | Kept::Left => self.from_item(left_node)?,
         };
         let middle = self.scope()?.items.len();
+        if matches!(kind, Kept::Right | Kept::All) {
+            let scope = self.scope()?;
+            let left_slots = start..scope.width();
+            scope.barred.push(left_slots);
+        }
         let right = match kind {
             Kept::Left | Kept::All => self.within(OUTER, |this| this.from_item(right_node))?,
             Kept::Neither | Kept::Right => self.from_item(right_node)?,
         };
+        if matches!(kind, Kept::Right | Kept::All) {
+            self.scope()?.barred.pop();
+        }
         let (left_filled, right_filled) = match kind {
             Kept::Neither => (false, false),
             Kept::Left => (false, true),
@@ -534,7 +542,7 @@ impl Analyzer<'_> {
                 chosen.origin = (0, 0);
             }
             for side in [&left, &right] {
-                self.use_column(side.expr.clone(), 0, -1);
+                self.use_column(side.expr.clone(), 0, -1)?;
             }
             let equal = self.operator("=", Some(left.expr), right.expr, -1)?;
             self.check_collation(&equal)?;

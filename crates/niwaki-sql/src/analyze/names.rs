@@ -57,7 +57,7 @@ impl Analyzer<'_> {
                 }
                 Lookup::Nothing => continue,
             };
-            return Ok(self.use_column(found, depth, location));
+            return self.use_column(found, depth, location);
         }
         // A name that is no column may be a FROM item, and mean its whole row.
         for depth in 0..self.scopes.len() {
@@ -68,7 +68,7 @@ impl Analyzer<'_> {
                 Some(column) => column.expr.clone(),
                 None => self.whole_row(item, location)?,
             };
-            return Ok(self.use_column(found, depth, location));
+            return self.use_column(found, depth, location);
         }
         if let Some(table) = table
             && !table_seen
@@ -116,7 +116,7 @@ impl Analyzer<'_> {
             let item = self.scopes[level].items.iter().find(|item| item.name == name);
             if let Some(item) = item {
                 let found = self.whole_row(item, location)?;
-                return Ok(self.use_column(found, depth, location));
+                return self.use_column(found, depth, location);
             }
         }
         let message = format!("missing FROM-clause entry for table \"{name}\"");
@@ -124,15 +124,41 @@ impl Analyzer<'_> {
     }
 
     /// Marks the slots of a column as read, and shifts the column to the depth of the reader.
-    pub(super) fn use_column(&mut self, mut found: Expr, depth: usize, location: i32) -> Expr {
+    ///
+    /// # Errors
+    /// 42P10 for a LATERAL reference that the enclosing join does not allow.
+    pub(super) fn use_column(
+        &mut self,
+        mut found: Expr,
+        depth: usize,
+        location: i32,
+    ) -> Result<Expr> {
         let level = self.scopes.len() - 1 - depth;
+        self.refuse_barred(&found, level, location)?;
         mark_used(&found, &mut self.scopes[level].used);
         if depth > 0 {
             shift_depth(&mut found, depth);
         }
         found.derived = self.of_domain(found.derived, &found);
         found.location = location;
-        found
+        Ok(found)
+    }
+
+    /// Refuses a reference to the left side of a RIGHT or FULL join in its right side.
+    fn refuse_barred(&self, found: &Expr, level: usize, location: i32) -> Result<()> {
+        let scope = &self.scopes[level];
+        if scope.barred.is_empty() {
+            return Ok(());
+        }
+        let is_barred = |slot: usize| scope.barred.iter().any(|slots| slots.contains(&slot));
+        let Some(slot) = slot_of(found, &is_barred) else { return Ok(()) };
+        let mut items = scope.items.iter();
+        let item = items.find(|item| (item.start..item.start + item.columns.len()).contains(&slot));
+        let name = item.map_or("", |item| item.name.as_str());
+        let message = format!("invalid reference to FROM-clause entry for table \"{name}\"");
+        Err(self
+            .error("42P10", message, location)
+            .with_detail("The combining JOIN type must be INNER or LEFT for a LATERAL reference."))
     }
 
     fn lookup(
@@ -217,6 +243,18 @@ enum Lookup {
     /// The table exists, but not the column.
     NoColumn,
     Nothing,
+}
+
+/// Returns a slot that an expression of this level reads, and that `wanted` accepts.
+fn slot_of(expr: &Expr, wanted: &dyn Fn(usize) -> bool) -> Option<usize> {
+    if let ExprKind::Slot { depth: 0, slot } = &expr.kind
+        && wanted(*slot)
+    {
+        return Some(*slot);
+    }
+    let mut found = None;
+    expr.for_each_child(&mut |child| found = found.or_else(|| slot_of(child, wanted)));
+    found
 }
 
 fn mark_used(expr: &Expr, used: &mut [bool]) {

@@ -1,5 +1,6 @@
 //! Scopes: the names that are visible inside a query.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use niwaki_catalog::{Column, Relation, builtin_kind};
@@ -37,6 +38,9 @@ pub(super) struct Scope {
     pub(super) window_names: Vec<NamedWindow>,
     /// Names of FROM items that a nested query cannot see, because it is not LATERAL.
     pub(super) out_of_sight: Vec<String>,
+    /// Slots of the left sides of RIGHT and FULL joins whose right sides are being analyzed. A
+    /// LATERAL item there cannot read these slots.
+    pub(super) barred: Vec<Range<usize>>,
     /// All FROM items of the query, with or without a name.
     pub(super) sources: Vec<FromItem>,
 }

@@ -99,7 +99,7 @@ impl Analyzer<'_> {
             }
         }
         for column in found {
-            let expr = self.use_column(column.expr, depth, location);
+            let expr = self.use_column(column.expr, depth, location)?;
             targets.push(Target { expr, name: column.name, origin: column.origin, junk: false });
         }
         Ok(())
