@@ -7,6 +7,7 @@ mod environment;
 pub mod hash;
 #[doc(hidden)]
 pub mod hostile;
+mod invariant;
 pub mod memory;
 pub mod outside;
 pub mod rare;
