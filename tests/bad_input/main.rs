@@ -13,7 +13,7 @@ fn server(name: &str) -> (TempDir, Server) {
     (dir, server)
 }
 
-/// Returns a connection past start-up, with everything up to ReadyForQuery read.
+/// Returns a connection past start-up, with everything up to `ReadyForQuery` read.
 fn established(server: &Server) -> TcpStream {
     let mut socket = server.socket();
     let mut packet = 196_608u32.to_be_bytes().to_vec();
@@ -180,9 +180,8 @@ fn statements_that_fail_say_why() {
         (&minus, "54001"),
     ];
     for (sql, expected) in cases {
-        let error = match client.batch_execute(sql) {
-            Err(error) => error,
-            Ok(()) => panic!("accepted: {}", &sql[..sql.len().min(80)]),
+        let Err(error) = client.batch_execute(sql) else {
+            panic!("accepted: {}", &sql[..sql.len().min(80)]);
         };
         let code = error.code().map(|code| code.code().to_owned());
         assert_eq!(

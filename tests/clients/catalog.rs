@@ -87,7 +87,7 @@ struct Connection(TcpStream);
 impl Connection {
     fn to(port: u16) -> Self {
         let mut socket = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
-        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
         let startup = wire::startup(&[("user", "postgres"), ("database", "postgres")]);
         wire::send_body(&mut socket, &startup).unwrap();
         let mut connection = Self(socket);

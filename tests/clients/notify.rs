@@ -19,7 +19,7 @@ fn heard(client: &mut Client, wait: Duration, most: usize) -> Vec<(i32, String, 
 
 #[test]
 fn an_idle_client_hears_of_messages_outside_of_its_transactions() {
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
     let dir = TempDir::new("notify");
     let server = Server::start(&dir.path().join("data"), &[]);
     let (mut a, mut b) = (server.client(), server.client());

@@ -71,7 +71,9 @@ pub(crate) fn run(
         let until = usize::try_from(50 + random.below(250)).expect("small");
         commits.iter().take(until).for_each(drop);
         server.kill();
-        sessions.into_iter().for_each(|session| session.join().expect("a session ends"));
+        for session in sessions {
+            session.join().expect("a session ends");
+        }
         server.restart();
     }
     let mut client = server.client();

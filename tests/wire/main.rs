@@ -33,7 +33,7 @@ const RESIDENT_KB_MAX: u64 = 384 << 10;
 /// Longest time until a new connection is answered.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// Longest time until a connection ends once nothing comes any more: some statements' timeouts.
-const END_MAX: Duration = Duration::from_secs(60);
+const END_MAX: Duration = Duration::from_mins(1);
 /// Wait of a client that wants to read a little.
 const LITTLE: Duration = Duration::from_millis(5);
 
@@ -62,7 +62,7 @@ fn connect(server: &Server) -> Result<TcpStream> {
     Ok(socket)
 }
 
-/// Sends, and reads messages up to ReadyForQuery. Returns the messages of type `wanted`.
+/// Sends, and reads messages up to `ReadyForQuery`. Returns the messages of type `wanted`.
 fn ask(socket: &mut TcpStream, bytes: &[u8], wanted: u8) -> Result<Vec<Vec<u8>>> {
     let gone = |error: std::io::Error| format!("no answer: {error}");
     socket.write_all(bytes).map_err(gone)?;

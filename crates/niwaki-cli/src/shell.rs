@@ -154,15 +154,16 @@ impl RowSink for Printer {
 
 impl ResultSink for Printer {
     fn columns(&mut self, columns: &[ColumnInfo]) -> Result<(), SqlError> {
-        let names = columns.iter().map(|column| column.name.to_string());
+        let names = columns.iter().map(|column| column.name.clone());
         self.table = Some((Table::new(names), columns.to_vec()));
         Ok(())
     }
 
     fn complete(&mut self, tag: &str) {
-        match self.table.take() {
-            Some((table, _)) => show!(stdout, "{table}"),
-            None => show!(stdout, "{tag}\n"),
+        if let Some((table, _)) = self.table.take() {
+            show!(stdout, "{table}");
+        } else {
+            show!(stdout, "{tag}\n");
         }
     }
 

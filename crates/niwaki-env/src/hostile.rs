@@ -57,7 +57,9 @@ fn damaged(seeds: &[Vec<u8>], rng: &SeededRng) -> Vec<u8> {
             0 | 1 => change(&mut bytes, at, |byte| byte ^ 1 << rng.below(8)),
             2 => change(&mut bytes, at, |_| rng.next_u64() as u8),
             3 => {
-                change(&mut bytes, at, |byte| byte.wrapping_add(rng.below(5) as u8).wrapping_sub(2))
+                change(&mut bytes, at, |byte| {
+                    byte.wrapping_add(rng.below(5) as u8).wrapping_sub(2)
+                });
             }
             // Words of any width and order, at the limits of lengths and counts.
             4 => {

@@ -5,10 +5,7 @@ use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::path::Path;
 
 fn refuse_folder(path: &Path) -> io::Result<()> {
-    match path.is_dir() {
-        true => Err(ErrorKind::IsADirectory.into()),
-        false => Ok(()),
-    }
+    if path.is_dir() { Err(ErrorKind::IsADirectory.into()) } else { Ok(()) }
 }
 
 /// Opens a file to read its bytes.

@@ -58,9 +58,10 @@ fn mixture(random: &mut Random) -> Plan {
 fn actors(random: &mut Random, plan: &Plan, builds: bool) -> Vec<ActorPlan> {
     let sessions = 3 + random.below(2);
     let mut actors = random_sessions(random, plan, sessions);
-    actors.push(match random.one_in(2) {
-        true => ActorPlan::Gardener { rounds: 8 },
-        false => ActorPlan::Tender { rounds: 12 },
+    actors.push(if random.one_in(2) {
+        ActorPlan::Gardener { rounds: 8 }
+    } else {
+        ActorPlan::Tender { rounds: 12 }
     });
     if random.one_in(2) {
         actors.push(ActorPlan::Deleter { rounds: 3 });

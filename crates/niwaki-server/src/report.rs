@@ -1,17 +1,17 @@
-//! Encoding of errors and notices as the fields of an ErrorResponse or NoticeResponse.
+//! Encoding of errors and notices as the fields of an `ErrorResponse` or `NoticeResponse`.
 
 use niwaki::SqlError;
 
 use crate::wire::backend;
 use crate::wire::frontend::ProtocolError;
 
-/// Appends `error` as an ErrorResponse (`b'E'`) or NoticeResponse (`b'N'`).
+/// Appends `error` as an `ErrorResponse` (`b'E'`) or `NoticeResponse` (`b'N'`).
 pub(crate) fn append(out: &mut Vec<u8>, kind: u8, error: &SqlError) {
     let severity = if kind == b'E' { "ERROR" } else { error.severity.as_str() };
     append_as(out, kind, severity, error);
 }
 
-/// Appends `error` as an ErrorResponse that ends the session.
+/// Appends `error` as an `ErrorResponse` that ends the session.
 pub(crate) fn append_fatal(out: &mut Vec<u8>, error: &SqlError) {
     append_as(out, b'E', "FATAL", error);
 }

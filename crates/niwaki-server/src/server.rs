@@ -231,24 +231,21 @@ fn accept(shared: &Arc<Shared>, mut next: impl FnMut() -> io::Result<Socket>) {
         if shared.stopping.load(Ordering::SeqCst) {
             return;
         }
-        match socket {
-            Ok(socket) => {
-                let Some(admission) = Admission::ask(shared) else {
-                    refuse(&socket);
-                    continue;
-                };
-                // If the system has no thread, the client sees its connection closed.
-                let _ = thread::spawn_with_stack("session", SESSION_STACK_BYTES, move || {
-                    connection(&admission, &Arc::new(socket));
-                });
-            }
+        let Ok(socket) = socket else {
             // Either the client has left already, or no file descriptor is free until a session
             // ends. A bounded wait for that end keeps the loop from spinning.
-            Err(_) => {
-                let mut clients = shared.clients.lock();
-                shared.ended.wait_for(&mut clients, ACCEPT_PAUSE);
-            }
-        }
+            let mut clients = shared.clients.lock();
+            shared.ended.wait_for(&mut clients, ACCEPT_PAUSE);
+            continue;
+        };
+        let Some(admission) = Admission::ask(shared) else {
+            refuse(&socket);
+            continue;
+        };
+        // If the system has no thread, the client sees its connection closed.
+        let _ = thread::spawn_with_stack("session", SESSION_STACK_BYTES, move || {
+            connection(&admission, &Arc::new(socket));
+        });
     }
 }
 

@@ -133,7 +133,7 @@ impl<'c> Wire<'c> {
         self.report_error(error);
     }
 
-    /// Appends a RowDescription with the given formats.
+    /// Appends a `RowDescription` with the given formats.
     fn describe(&mut self, columns: &[ColumnInfo], formats: &ResultFormats) {
         backend::row_description(
             &mut self.output.bytes,
@@ -525,7 +525,7 @@ fn message_too_large() -> SqlError {
 enum Next {
     /// Read the next message.
     Go,
-    /// Send ReadyForQuery, and write the output.
+    /// Send `ReadyForQuery`, and write the output.
     Ready,
     /// End the session.
     End,
@@ -607,7 +607,7 @@ fn fail(session: &mut Session, wire: &mut Wire<'_>, error: &SqlError) -> bool {
 }
 
 /// Reports an error of a message of this kind. Returns whether messages up to Sync are skipped. If
-/// not, the client gets ReadyForQuery.
+/// not, the client gets `ReadyForQuery`.
 fn fail_message(session: &mut Session, wire: &mut Wire<'_>, kind: u8, error: &SqlError) -> bool {
     fail(session, wire, error);
     let skips = frontend::is_extended(kind);

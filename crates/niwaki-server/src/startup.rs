@@ -27,7 +27,7 @@ pub(crate) enum Opening {
     Session(Request),
     /// The client wants to cancel a statement of another session. It gets no answer.
     Cancel {
-        /// The session's number, as BackendKeyData named it.
+        /// The session's number, as `BackendKeyData` named it.
         process_id: u32,
         /// The session's secret.
         secret: Vec<u8>,

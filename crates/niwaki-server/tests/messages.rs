@@ -52,7 +52,7 @@ fn step(sql: &str) -> [Message; 3] {
     [parse("", sql), bind("", "", &[]), execute("", 0)]
 }
 
-/// Sends these messages, and returns the answers up to ReadyForQuery.
+/// Sends these messages, and returns the answers up to `ReadyForQuery`.
 fn answers(client: &mut Client, messages: &[Message]) -> Vec<String> {
     for (kind, body) in messages {
         client.send_framed(Some(*kind), body);
@@ -60,7 +60,7 @@ fn answers(client: &mut Client, messages: &[Message]) -> Vec<String> {
     heard(client)
 }
 
-/// Returns the messages up to ReadyForQuery, without ParseComplete and BindComplete.
+/// Returns the messages up to `ReadyForQuery`, without `ParseComplete` and `BindComplete`.
 fn heard(client: &mut Client) -> Vec<String> {
     let read = client.read_to(b'Z');
     read.iter().filter(|(kind, _)| !matches!(kind, b'1' | b'2')).map(shown).collect()
@@ -148,7 +148,7 @@ fn format_codes_of_parameters_are_refused_for_null_too() {
 }
 
 /// A function call is refused in the same way as a statement. The refusal fails the block or undoes
-/// the implicit transaction, ends with ReadyForQuery, and is skipped before Sync.
+/// the implicit transaction, ends with `ReadyForQuery`, and is skipped before Sync.
 #[test]
 fn function_calls_are_refused() {
     let database = database();

@@ -15,7 +15,7 @@ use niwaki_env::memory::{Counting, set_limit};
 #[global_allocator]
 static ALLOCATOR: Counting<System> = Counting(System);
 
-/// Sends a message for which there is no memory. Returns the answer up to ReadyForQuery.
+/// Sends a message for which there is no memory. Returns the answer up to `ReadyForQuery`.
 fn too_much(client: &mut Client, kind: u8, body: &[u8]) -> Vec<u8> {
     set_limit(0);
     client.send_framed(Some(kind), body);

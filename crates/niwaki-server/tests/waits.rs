@@ -247,7 +247,7 @@ fn those_that_are_turned_away_are_few() {
     let database = database();
     let server = start_with(&database, 2, LONG);
     let _known = Client::ready(&server, "postgres");
-    let _silent: Vec<Client> = (0..1 + 8).map(|_| Client::silent(&server)).collect();
+    let _silent: Vec<Client> = (0..=8).map(|_| Client::silent(&server)).collect();
     // This connection is refused at once, before it asks for a session.
     assert_eq!(Client::silent(&server).last_words(), ["53300"]);
     drop(server.stop());

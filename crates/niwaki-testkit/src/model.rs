@@ -389,6 +389,7 @@ impl Transaction {
         }
     }
 
+    #[expect(clippy::option_option, reason = "no write of the key, or a write of no row")]
     fn own(&self, key: Key) -> Option<Option<Value>> {
         self.layers.iter().rev().find_map(|layer| layer.writes.get(&key).copied())
     }

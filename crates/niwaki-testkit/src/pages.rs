@@ -214,7 +214,9 @@ impl Pages {
             if mode == PageLog::Init {
                 guard.init(PageKind::Heap, SPECIAL_BYTES);
             }
-            writes.iter().for_each(|(slot, difference)| add(guard, *slot, *difference));
+            for (slot, difference) in writes {
+                add(guard, *slot, *difference);
+            }
             logged.push(LoggedPage::new(guard, mode, pieces));
         }
         let record = Record {

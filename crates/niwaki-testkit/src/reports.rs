@@ -38,9 +38,10 @@ impl Report {
 
     fn verify(&self, database: &TableDatabase) -> Result<(), String> {
         let sees = database.rows_as(&self.tx)?;
-        match sees == self.saw {
-            true => Ok(()),
-            false => Err(format!("a report saw {:?}, and sees {sees:?}", self.saw)),
+        if sees == self.saw {
+            Ok(())
+        } else {
+            Err(format!("a report saw {:?}, and sees {sees:?}", self.saw))
         }
     }
 }

@@ -57,10 +57,7 @@ impl ResultSink for Collected {
     fn notice(&mut self, _: &SqlError) {}
     fn parameter_status(&mut self, _: &str, _: &str) {}
     fn copy_in(&mut self, _: usize) -> niwaki::Result<()> {
-        match self.input.is_empty() {
-            true => Err(SqlError::unsupported("COPY in this test")),
-            false => Ok(()),
-        }
+        if self.input.is_empty() { Err(SqlError::unsupported("COPY in this test")) } else { Ok(()) }
     }
     fn copy_in_data(&mut self, buffer: &mut Vec<u8>) -> niwaki::Result<bool> {
         buffer.extend(self.input.pop_front().unwrap_or_default());

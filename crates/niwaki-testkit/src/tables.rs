@@ -387,15 +387,14 @@ impl TableSession {
     /// session still has to send ROLLBACK.
     fn fail(&mut self) {
         self.failed = true;
-        match self.savepoints.last() {
-            Some(name) => self.open().rollback_to(name).expect("the newest savepoint"),
-            None => {
-                // Until then an empty transaction takes its place.
-                let failed = self.transaction.take();
-                drop(failed);
-                let nothing = self.database.manager.begin(&self.control, BeginOptions::default());
-                self.transaction = nothing.ok();
-            }
+        if let Some(name) = self.savepoints.last() {
+            self.open().rollback_to(name).expect("the newest savepoint");
+        } else {
+            // Until then an empty transaction takes its place.
+            let failed = self.transaction.take();
+            drop(failed);
+            let nothing = self.database.manager.begin(&self.control, BeginOptions::default());
+            self.transaction = nothing.ok();
         }
     }
 

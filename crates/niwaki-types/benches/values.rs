@@ -6,7 +6,11 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use niwaki_env::Env;
-use niwaki_types::*;
+use niwaki_types::{
+    ArithmeticOperator, ColumnMask, ColumnType, Datum, InputContext, KeyOrder, Numeric, RowView,
+    TextSettings, TypeOid, arithmetic, compare, decode_key, encode_key, form_row, input,
+    parse_int4, write_text,
+};
 
 /// Prints the best of many short rounds, because other work on the machine only adds time.
 fn measure<T>(env: &Env, name: &str, mut work: impl FnMut() -> T) {
@@ -17,7 +21,8 @@ fn measure<T>(env: &Env, name: &str, mut work: impl FnMut() -> T) {
         for _ in 0..CALLS {
             black_box(work());
         }
-        let each = (env.clock.monotonic() - start).as_nanos() as f64 / f64::from(CALLS);
+        let each =
+            env.clock.monotonic().checked_sub(start).unwrap().as_nanos() as f64 / f64::from(CALLS);
         best = best.min(each);
     }
     println!("{name:<52} {best:>8.1} ns");

@@ -222,7 +222,7 @@ fn stored_row(bytes: &[u8]) {
         return;
     };
     let sound = view.check().is_ok();
-    for column in (0..columns.len() + 1).rev() {
+    for column in (0..=columns.len()).rev() {
         assert!(view.get_apart(column).is_ok() || !sound);
         assert!(view.get(column).is_ok() || !sound);
     }

@@ -23,9 +23,10 @@ const SEPARATORS: [&str; 3] = [", and `", " and `", ", `"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut read = |path: &'static str, entries: fn(&str) -> Vec<&str>| match tree.file(path) {
-        Some(file) => entries(&file.text),
-        None => {
+    let mut read = |path: &'static str, entries: fn(&str) -> Vec<&str>| {
+        if let Some(file) = tree.file(path) {
+            entries(&file.text)
+        } else {
             found.push(Finding::new(path, 0, "is missing"));
             Vec::new()
         }

@@ -52,13 +52,13 @@ pub struct DatabaseDefinition {
     /// given.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "set")]
     pub settings: Vec<(String, String)>,
-    /// ALLOW_CONNECTIONS false.
+    /// `ALLOW_CONNECTIONS` false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "closed")]
     pub refuses_connections: bool,
     /// CONNECTION LIMIT: the most sessions; `None`: any number.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "most")]
     pub connection_limit: Option<u32>,
-    /// IS_TEMPLATE: the database cannot be dropped.
+    /// `IS_TEMPLATE`: the database cannot be dropped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "template")]
     pub is_template: bool,
     /// COMMENT ON DATABASE.
@@ -96,9 +96,10 @@ impl DatabaseDefinition {
 
     /// Returns the row of the database.
     pub(crate) fn object(&self) -> Result<Object> {
-        let (oid, name) = match self.is_first() {
-            true => (ROW_OF_FIRST, String::new()),
-            false => (self.oid, self.name.clone()),
+        let (oid, name) = if self.is_first() {
+            (ROW_OF_FIRST, String::new())
+        } else {
+            (self.oid, self.name.clone())
         };
         let definition =
             serde_json::to_string(self).map_err(|e| damaged(self.oid.0, &e.to_string()))?;
@@ -121,9 +122,10 @@ impl DatabaseDefinition {
         if object.schema != IN_PLACE_OF_SCHEMA || is_first != object.name.is_empty() {
             return Err(wrong("a row of a database with the name or schema of something else"));
         }
-        (read.oid, read.name) = match is_first {
-            true => (FIRST_DATABASE, FIRST_DATABASE_NAME.to_owned()),
-            false => (object.oid, object.name.clone()),
+        (read.oid, read.name) = if is_first {
+            (FIRST_DATABASE, FIRST_DATABASE_NAME.to_owned())
+        } else {
+            (object.oid, object.name.clone())
         };
         Ok(read)
     }

@@ -28,10 +28,10 @@ impl ColumnMap {
             return Self { to: None, width };
         }
         let place = |name: &str| to.columns.iter().position(|c| !c.dropped && c.name == name);
-        let places = from.columns.iter().map(|column| match column.dropped {
-            true => None,
-            false => place(&column.name),
-        });
+        let places = from
+            .columns
+            .iter()
+            .map(|column| if column.dropped { None } else { place(&column.name) });
         Self { to: Some(places.collect()), width }
     }
 

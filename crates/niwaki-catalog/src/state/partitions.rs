@@ -156,13 +156,12 @@ impl Partitions {
         match self.key.strategy {
             PartitionStrategy::List => {
                 let value = value(self.key.columns.first()?);
-                let listed = match value.is_null() {
-                    true => self.null,
-                    false => {
-                        let key = key_of(value, *self.orders.first()?);
-                        let at = self.values.binary_search_by(|(other, _)| other.cmp(&key));
-                        at.ok().map(|at| self.values[at].1)
-                    }
+                let listed = if value.is_null() {
+                    self.null
+                } else {
+                    let key = key_of(value, *self.orders.first()?);
+                    let at = self.values.binary_search_by(|(other, _)| other.cmp(&key));
+                    at.ok().map(|at| self.values[at].1)
                 };
                 listed.or(self.default)
             }

@@ -81,12 +81,12 @@ impl Parker {
     /// Announces that the thread is about to sleep. Returns false when the token came first and was
     /// taken.
     fn announce(&self) -> bool {
-        match self.state.compare_exchange(EMPTY, PARKED, Ordering::Acquire, Ordering::Acquire) {
-            Ok(_) => true,
-            Err(_) => {
-                self.state.swap(EMPTY, Ordering::Acquire);
-                false
-            }
+        if self.state.compare_exchange(EMPTY, PARKED, Ordering::Acquire, Ordering::Acquire).is_ok()
+        {
+            true
+        } else {
+            self.state.swap(EMPTY, Ordering::Acquire);
+            false
         }
     }
 }

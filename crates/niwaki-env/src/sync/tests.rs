@@ -37,11 +37,11 @@ fn who_is_to_stop_waits_no_more() {
         let told = Arc::clone(&signal);
         // Ends: `set_stop`, whose effect stays, ends the loop; each wait alone lasts practically
         // for ever.
-        let waiter = thread::spawn(move || while !told.wait(Duration::from_secs(3600)) {});
+        let waiter = thread::spawn(move || while !told.wait(Duration::from_hours(1)) {});
         signal.set_stop(true);
         waiter.join().unwrap();
         assert!(signal.is_stopped());
-        assert!(signal.wait(Duration::from_secs(3600)), "at once");
+        assert!(signal.wait(Duration::from_hours(1)), "at once");
         signal.set_stop(false);
         assert!(!signal.is_stopped());
     });

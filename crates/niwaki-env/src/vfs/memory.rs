@@ -152,9 +152,10 @@ impl Vfs for MemoryVfs {
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
-        match self.exists(dir)? {
-            true => Ok(()),
-            false => Err(error(ErrorKind::NotFound, dir, "no such folder")),
+        if self.exists(dir)? {
+            Ok(())
+        } else {
+            Err(error(ErrorKind::NotFound, dir, "no such folder"))
         }
     }
 

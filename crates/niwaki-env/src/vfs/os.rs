@@ -88,9 +88,10 @@ impl OsVfs {
                 options.create_new(true);
             }
         }
-        let opened = match is_reserved {
-            true => self.with_reserve(|| options.open(&full)),
-            false => options.open(&full),
+        let opened = if is_reserved {
+            self.with_reserve(|| options.open(&full))
+        } else {
+            options.open(&full)
         };
         opened.map_err(|error| with_path(&full, &error))
     }

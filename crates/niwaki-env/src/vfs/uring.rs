@@ -1,4 +1,4 @@
-//! Reads by Linux's io_uring.
+//! Reads by Linux's `io_uring`.
 //!
 //! The kernel and the process share two queues: of requests, and of completions. One system call
 //! begins several reads, and a completion that is there already is found without a call.

@@ -58,9 +58,10 @@ pub(crate) async fn tender(actor: Actor, rounds: usize) {
 /// know the index.
 pub(crate) async fn dropper(actor: Actor, rounds: usize) {
     for _ in 0..rounds {
-        match actor.rules().has(Rule::ChangesWait) {
-            true => actor.step().await,
-            false => tend(&actor, Some(DROPPED)).await,
+        if actor.rules().has(Rule::ChangesWait) {
+            actor.step().await;
+        } else {
+            tend(&actor, Some(DROPPED)).await;
         }
     }
     actor.world().say(|| "rolls back".to_owned());

@@ -152,13 +152,14 @@ impl World {
                         Judged::Ended if tx.isolation == Isolation::RepeatableRead => {
                             return Outcome::Refused(Refused::Serialization);
                         }
-                        Judged::Ended => match version.link {
-                            Some(link) => (link, version.xmax),
-                            None => {
+                        Judged::Ended => {
+                            if let Some(link) = version.link {
+                                (link, version.xmax)
+                            } else {
                                 self.concludes_deleted(found.row, "its end has no link");
                                 return Outcome::Done;
                             }
-                        },
+                        }
                     }
                 }
                 _ => {
@@ -270,7 +271,7 @@ impl World {
         self.pointer_mut(to).state = State::Normal(Version {
             heap_only: true,
             root: root.offset,
-            ..self.fresh(tx, old.row, values)
+            ..Self::fresh(tx, old.row, values)
         });
         let mut owed = Vec::new();
         let mut mixed = false;
@@ -326,7 +327,7 @@ impl World {
         if !moved_in {
             self.say(|| format!("inserts row {row} at {tid}: {values}"));
         }
-        let version = Version { root: tid.offset, ..self.fresh(tx, row, values) };
+        let version = Version { root: tid.offset, ..Self::fresh(tx, row, values) };
         self.note_arrival(tid);
         let pointer = self.pointer_mut(tid);
         pointer.state = State::Normal(version);
@@ -347,7 +348,7 @@ impl World {
             .collect()
     }
 
-    fn fresh(&self, tx: &Transaction, row: u8, values: Values) -> Version {
+    fn fresh(tx: &Transaction, row: u8, values: Values) -> Version {
         Version {
             row,
             values,

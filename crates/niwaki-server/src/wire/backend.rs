@@ -32,7 +32,7 @@ fn count(out: &mut Vec<u8>, number: usize) {
     out.extend_from_slice(&u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes());
 }
 
-/// Appends AuthenticationOk.
+/// Appends `AuthenticationOk`.
 pub(crate) fn authentication_ok(out: &mut Vec<u8>) {
     message(out, b'R', |out| out.extend_from_slice(&0u32.to_be_bytes()));
 }
@@ -44,7 +44,7 @@ pub(crate) fn backend_key_data(out: &mut Vec<u8>, process_id: i32, secret: u32) 
     });
 }
 
-/// Appends NegotiateProtocolVersion. `version` is the newest one, its major number in the upper
+/// Appends `NegotiateProtocolVersion`. `version` is the newest one, its major number in the upper
 /// half.
 pub(crate) fn negotiate_protocol_version(out: &mut Vec<u8>, version: u32, unknown: &[&str]) {
     message(out, b'v', |out| {
@@ -113,7 +113,7 @@ pub(crate) fn parameter_description(out: &mut Vec<u8>, types: impl ExactSizeIter
     });
 }
 
-/// One column of a RowDescription.
+/// One column of a `RowDescription`.
 pub(crate) struct Field<'a> {
     pub(crate) name: &'a str,
     pub(crate) table: u32,
@@ -142,7 +142,7 @@ pub(crate) fn row_description<'a>(
     });
 }
 
-/// Appends a DataRow of `columns` values. `write` appends value `i` and returns true, or appends
+/// Appends a `DataRow` of `columns` values. `write` appends value `i` and returns true, or appends
 /// nothing and returns false for NULL. After an error the whole message is removed.
 pub(crate) fn data_row<E>(
     out: &mut Vec<u8>,
@@ -170,7 +170,7 @@ pub(crate) fn data_row<E>(
     Ok(())
 }
 
-/// Appends CopyInResponse (`b'G'`) or CopyOutResponse (`b'H'`).
+/// Appends `CopyInResponse` (`b'G'`) or `CopyOutResponse` (`b'H'`).
 pub(crate) fn copy_response(out: &mut Vec<u8>, kind: u8, binary: bool, columns: usize) {
     message(out, kind, |out| {
         out.push(binary.into());
@@ -189,7 +189,7 @@ pub(crate) fn copy_done(out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'c', 0, 0, 0, 4]);
 }
 
-/// Appends ErrorResponse (`b'E'`) or NoticeResponse (`b'N'`) from its fields: code and text.
+/// Appends `ErrorResponse` (`b'E'`) or `NoticeResponse` (`b'N'`) from its fields: code and text.
 pub(crate) fn report(out: &mut Vec<u8>, kind: u8, fields: &[(u8, &str)]) {
     message(out, kind, |out| {
         for (code, text) in fields {

@@ -56,7 +56,7 @@ impl Client {
         self.send_framed(None, body.as_bytes());
     }
 
-    /// Connects, and waits for ReadyForQuery.
+    /// Connects, and waits for `ReadyForQuery`.
     pub(crate) fn ready(server: &Server, database: &str) -> Self {
         let mut client = Self::connect(server, database);
         client.read_to(b'Z');

@@ -153,7 +153,7 @@ impl Run {
         if rng.chance(1, 2) {
             indexes.push(schema::unique(&rng, 3, file()));
         }
-        for id in 0..1 + rng.below(3) {
+        for id in 0..=rng.below(3) {
             indexes.push(schema::random(&rng, 10 + id, file()));
         }
         let definition = TableDefinition {

@@ -248,10 +248,8 @@ pub(crate) fn random(rng: &SeededRng, id: u64, file: RelFile) -> IndexDefinition
 }
 
 fn key_column(rng: &SeededRng) -> KeyColumn {
-    let order = |oid| match rng.chance(1, 3) {
-        true => KeyOrder::descending(oid),
-        false => KeyOrder::ascending(oid),
-    };
+    let order =
+        |oid| if rng.chance(1, 3) { KeyOrder::descending(oid) } else { KeyOrder::ascending(oid) };
     let formula = match rng.below(9) {
         0 | 1 => return KeyColumn::column(A, order(TypeOid::INT4)),
         2 | 3 => return KeyColumn::column(B, order(TypeOid::INT4)),

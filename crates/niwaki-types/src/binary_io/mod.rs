@@ -103,6 +103,7 @@ pub fn read_binary(kind: ColumnType, bytes: &[u8], types: &UserTypes) -> Result<
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one flat match over types")]
 fn read_other(kind: ColumnType, bytes: &[u8], types: &UserTypes) -> Result<Datum> {
     Ok(match kind.oid {
         TypeOid::BOOL => Datum::Bool(exactly::<1>(bytes)? != [0]),

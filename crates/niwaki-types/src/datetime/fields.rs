@@ -315,7 +315,7 @@ impl Reader {
                 self.day = Some(value);
             }
             (false, false, false) => self.month = Some(value),
-            (true, false, false) | (false, false, true) | (true, false, true) => {
+            (true, false, false | true) | (false, false, true) => {
                 self.month = Some(value);
             }
             (false, true, false) if self.text_month && (long || year_first) => {

@@ -267,10 +267,7 @@ impl TimeZone {
             finite_timestamp(i128::from(local) - offset)
         };
         let moment = by(self.local_offset(local))?;
-        match self.is_abbreviation() {
-            true => by(self.offset_at(moment)),
-            false => Ok(moment),
-        }
+        if self.is_abbreviation() { by(self.offset_at(moment)) } else { Ok(moment) }
     }
 
     fn local_offset(&self, local: i64) -> i32 {

@@ -65,28 +65,25 @@ impl Numeric {
                 return Ok(Self(Repr::Small(product, scale as u16)));
             }
         }
-        match (self.parts(), other.parts()) {
-            (Some((a, scale_a)), Some((b, scale_b))) => {
-                let scale = scale_a + scale_b;
-                count_pairs(&a, &b)?;
-                let product = a.as_ref() * b.as_ref();
-                if scale > SCALE_MAX {
-                    let rounded = divide_rounded(&product, &big_power(scale - SCALE_MAX));
-                    return Self::from_parts(rounded, SCALE_MAX);
-                }
-                Self::from_parts(product, scale)
+        if let (Some((a, scale_a)), Some((b, scale_b))) = (self.parts(), other.parts()) {
+            let scale = scale_a + scale_b;
+            count_pairs(&a, &b)?;
+            let product = a.as_ref() * b.as_ref();
+            if scale > SCALE_MAX {
+                let rounded = divide_rounded(&product, &big_power(scale - SCALE_MAX));
+                return Self::from_parts(rounded, SCALE_MAX);
             }
-            _ => {
-                // An infinity times zero is undefined.
-                if self.is_nan() || other.is_nan() || self.is_zero() || other.is_zero() {
-                    return Ok(Self::NAN);
-                }
-                Ok(if self.is_negative() == other.is_negative() {
-                    Self::INFINITY
-                } else {
-                    Self::NEGATIVE_INFINITY
-                })
+            Self::from_parts(product, scale)
+        } else {
+            // An infinity times zero is undefined.
+            if self.is_nan() || other.is_nan() || self.is_zero() || other.is_zero() {
+                return Ok(Self::NAN);
             }
+            Ok(if self.is_negative() == other.is_negative() {
+                Self::INFINITY
+            } else {
+                Self::NEGATIVE_INFINITY
+            })
         }
     }
 

@@ -173,16 +173,15 @@ impl Numeric {
     /// that take an error for damage, or drop it.
     fn within_limits(coefficient: BigInt, scale: u32) -> Result<Self> {
         let scale = checked_scale(scale)?;
-        match i128::try_from(&coefficient) {
-            Ok(small) => Ok(Self(Repr::Small(small, scale))),
-            Err(_) => {
-                let most = INTEGER_DIGITS_MAX + u32::from(scale);
-                // A value that was just read is far from the limit nearly always.
-                if digits_between(coefficient.bits()).1 > most && big_digits(&coefficient) > most {
-                    return Err(overflow());
-                }
-                Ok(Self(Repr::Big(Box::new(coefficient), scale)))
+        if let Ok(small) = i128::try_from(&coefficient) {
+            Ok(Self(Repr::Small(small, scale)))
+        } else {
+            let most = INTEGER_DIGITS_MAX + u32::from(scale);
+            // A value that was just read is far from the limit nearly always.
+            if digits_between(coefficient.bits()).1 > most && big_digits(&coefficient) > most {
+                return Err(overflow());
             }
+            Ok(Self(Repr::Big(Box::new(coefficient), scale)))
         }
     }
 

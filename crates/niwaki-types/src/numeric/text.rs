@@ -62,12 +62,11 @@ impl Numeric {
         let mut fits = true;
         for byte in integer.bytes().chain(fraction.bytes()) {
             let digit = i128::from(byte - b'0');
-            match small.checked_mul(10).and_then(|value| value.checked_add(digit)) {
-                Some(value) => small = value,
-                None => {
-                    fits = false;
-                    break;
-                }
+            if let Some(value) = small.checked_mul(10).and_then(|value| value.checked_add(digit)) {
+                small = value;
+            } else {
+                fits = false;
+                break;
             }
         }
         if fits {

@@ -50,6 +50,7 @@ fn no_cast(from: TypeOid, to: TypeOid) -> TypeError {
     )
 }
 
+#[expect(clippy::too_many_lines, reason = "one flat match over types")]
 fn convert(
     value: &Datum,
     from: TypeOid,

@@ -64,15 +64,14 @@ pub fn write_float8(value: f64, extra_float_digits: i32, out: &mut Vec<u8>) {
     let magnitude = value.abs();
     let mut buffer = Scientific::default();
     let limit = significant(extra_float_digits, 15);
-    match limit {
-        Some(digits) => buffer.write(format_args!("{:.*e}", digits - 1, magnitude)),
-        None => {
-            let bits = magnitude.to_bits();
-            let (exponent, fraction) = ((bits >> 52) as i32, bits & ((1 << 52) - 1));
-            // Subnormals have the exponent of the smallest normal number, and no leading one.
-            let leading = u64::from(exponent != 0) << 52;
-            buffer.write_shortest(magnitude, fraction | leading, exponent.max(1) - 1075, 53);
-        }
+    if let Some(digits) = limit {
+        buffer.write(format_args!("{:.*e}", digits - 1, magnitude));
+    } else {
+        let bits = magnitude.to_bits();
+        let (exponent, fraction) = ((bits >> 52) as i32, bits & ((1 << 52) - 1));
+        // Subnormals have the exponent of the smallest normal number, and no leading one.
+        let leading = u64::from(exponent != 0) << 52;
+        buffer.write_shortest(magnitude, fraction | leading, exponent.max(1) - 1075, 53);
     }
     layout(value.is_sign_negative(), &buffer, limit.unwrap_or(15), out);
 }
@@ -85,15 +84,14 @@ pub fn write_float4(value: f32, extra_float_digits: i32, out: &mut Vec<u8>) {
     let magnitude = value.abs();
     let mut buffer = Scientific::default();
     let limit = significant(extra_float_digits, 6);
-    match limit {
-        Some(digits) => buffer.write(format_args!("{:.*e}", digits - 1, magnitude)),
-        None => {
-            let bits = magnitude.to_bits();
-            let (exponent, fraction) = ((bits >> 23) as i32, bits & ((1 << 23) - 1));
-            let leading = u32::from(exponent != 0) << 23;
-            let mantissa = u64::from(fraction | leading);
-            buffer.write_shortest(magnitude, mantissa, exponent.max(1) - 150, 24);
-        }
+    if let Some(digits) = limit {
+        buffer.write(format_args!("{:.*e}", digits - 1, magnitude));
+    } else {
+        let bits = magnitude.to_bits();
+        let (exponent, fraction) = ((bits >> 23) as i32, bits & ((1 << 23) - 1));
+        let leading = u32::from(exponent != 0) << 23;
+        let mantissa = u64::from(fraction | leading);
+        buffer.write_shortest(magnitude, mantissa, exponent.max(1) - 150, 24);
     }
     layout(value.is_sign_negative(), &buffer, limit.unwrap_or(6), out);
 }

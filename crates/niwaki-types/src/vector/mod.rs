@@ -179,7 +179,7 @@ impl Vector {
             // A value that did not fit made the data this variant, or there was no value yet.
             (VectorData::Any(_), data) if !matches!(data, VectorData::Any(_)) => self.data = data,
             (data, _) => {
-                for_each_list!(data, values => values.clear(), texts => texts.clear(), decimals => decimals.clear())
+                for_each_list!(data, values => values.clear(), texts => texts.clear(), decimals => decimals.clear());
             }
         }
     }
@@ -321,7 +321,9 @@ impl Vector {
             _ => VectorData::Any(Vec::with_capacity(values.len())),
         };
         let mut vector = Self::new(data);
-        values.iter().for_each(|value| vector.push(value));
+        for value in values {
+            vector.push(value);
+        }
         vector
     }
 

@@ -7,7 +7,9 @@ use crate::test_values::{any_type, same_image, value_or_null};
 
 fn filled(oid: TypeOid, values: &[Datum]) -> Vector {
     let mut vector = Vector::for_type(oid);
-    values.iter().for_each(|value| vector.push(value));
+    for value in values {
+        vector.push(value);
+    }
     vector
 }
 

@@ -73,7 +73,7 @@ impl Parsed {
     }
 }
 
-impl<'t> Parser<'t> {
+impl Parser<'_> {
     fn advance(&mut self) -> Result<()> {
         (self.token, self.near) = self.lexer.next()?;
         Ok(())
