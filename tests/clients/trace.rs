@@ -33,8 +33,8 @@ impl Replay {
         wire::read(&mut self.socket).expect("an answer").expect("an open connection")
     }
 
-    /// Appends everything up to `ReadyForQuery` or `CopyInResponse`, a line a message; a run of rows is
-    /// one line.
+    /// Appends everything up to `ReadyForQuery` or `CopyInResponse`, a line a message. A run of
+    /// rows is one line.
     fn answers(&mut self, out: &mut Vec<String>) {
         loop {
             let (kind, body) = self.message();
