@@ -78,6 +78,9 @@ impl Page {
         if stored > special - upper {
             return Err(damage(id, None, format!("{stored} bytes of tuples overlap")));
         }
+        // The accessors add up the same bytes in another way, and rely on this check.
+        debug_assert_eq!(stored, self.stored_bytes(), "{id}: bytes of tuples");
+        debug_assert!(self.free_bytes() <= self.free_bytes_compacted(), "{id}: free bytes");
         Ok(())
     }
 

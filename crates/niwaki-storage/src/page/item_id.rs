@@ -9,6 +9,7 @@
 //! bit 31      spare, zero
 //! ```
 
+use super::PAGE_SIZE;
 use crate::ids::OffsetNumber;
 
 /// State of a line pointer.
@@ -45,6 +46,17 @@ pub struct ItemId(pub u32);
 
 const FIELD: u32 = 0x1fff;
 
+// A field holds each offset on a page, and no larger number.
+const _: () = assert!(FIELD as usize == PAGE_SIZE - 1);
+// Exactly the states that may have tuple bytes are odd: see `stored_mask`.
+const _: () = assert!((ItemState::Unused as u32).is_multiple_of(2));
+const _: () = assert!(!(ItemState::Normal as u32).is_multiple_of(2));
+const _: () = assert!((ItemState::Redirect as u32).is_multiple_of(2));
+const _: () = assert!(!(ItemState::Dead as u32).is_multiple_of(2));
+// State and flag take two bits each.
+const _: () = assert!((ItemState::Dead as u32) < 4);
+const _: () = assert!((Mixed::Yes as u32) < 4);
+
 impl ItemId {
     /// Free for use.
     pub const UNUSED: Self = Self(0);
@@ -52,7 +64,8 @@ impl ItemId {
     /// Makes a NORMAL line pointer to `len` bytes at `offset` of the page.
     #[inline]
     pub fn normal(offset: u16, len: u16) -> Self {
-        debug_assert!(u32::from(offset) <= FIELD && u32::from(len) <= FIELD);
+        debug_assert!(u32::from(offset) <= FIELD, "offset {offset} is not on a page");
+        debug_assert!(u32::from(len) <= FIELD, "{len} bytes are more than a page");
         Self(
             (u32::from(offset) & FIELD)
                 | ((u32::from(len) & FIELD) << 13)
@@ -171,11 +184,13 @@ impl ItemId {
     /// Returns a copy with another offset; state, length and flags stay.
     #[inline]
     pub(crate) fn with_offset(self, offset: u16) -> Self {
+        debug_assert!(u32::from(offset) <= FIELD, "offset {offset} is not on a page");
         Self((self.0 & !FIELD) | (u32::from(offset) & FIELD))
     }
 
     #[inline]
     pub(crate) fn with_len(self, len: u16) -> Self {
+        debug_assert!(u32::from(len) <= FIELD, "{len} bytes are more than a page");
         Self((self.0 & !(FIELD << 13)) | ((u32::from(len) & FIELD) << 13))
     }
 }

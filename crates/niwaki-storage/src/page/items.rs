@@ -8,10 +8,12 @@ use crate::ids::OffsetNumber;
 
 /// Bytes of a line pointer.
 pub const ITEM_ID_SIZE: usize = 4;
+const _: () = assert!(size_of::<ItemId>() == ITEM_ID_SIZE);
 
 /// Returns the byte offset of line pointer `number` (from 1).
 #[inline]
 fn slot(number: u16) -> usize {
+    debug_assert!(number > 0, "line pointers are numbered from 1");
     HEADER_SIZE + (usize::from(number).wrapping_sub(1)) * ITEM_ID_SIZE
 }
 
@@ -137,6 +139,8 @@ impl Page {
     /// Takes `len` bytes off the free space; the caller has checked that there is enough. Returns
     /// their offset.
     fn take_space(&mut self, len: usize) -> u16 {
+        debug_assert!(len > 0, "a tuple has bytes");
+        debug_assert!(len <= self.free_bytes(), "{len} bytes of {} free ones", self.free_bytes());
         let at = self.upper() - len as u16;
         self.set_upper(at);
         at
@@ -175,7 +179,9 @@ impl Page {
         }
         let at = self.take_space(bytes.len());
         self.0[usize::from(at)..usize::from(at) + bytes.len()].copy_from_slice(bytes);
-        self.set_item_id(number, ItemId::normal(at, bytes.len() as u16))
+        let is_set = self.set_item_id(number, ItemId::normal(at, bytes.len() as u16));
+        debug_assert!(is_set, "line pointer {number} was UNUSED, or was just made");
+        is_set
     }
 
     /// Makes room for a tuple of `len` bytes at this line pointer, which must be UNUSED or the next
@@ -200,7 +206,8 @@ impl Page {
             self.set_lower(self.lower() + ITEM_ID_SIZE as u16);
         }
         let at = self.take_space(len);
-        self.set_item_id(number, ItemId::normal(at, len as u16));
+        let is_set = self.set_item_id(number, ItemId::normal(at, len as u16));
+        debug_assert!(is_set, "line pointer {number} was UNUSED, or was just made");
         self.0.get_mut(usize::from(at)..usize::from(at) + len)
     }
 
@@ -218,6 +225,7 @@ impl Page {
         self.0[lower..lower + ITEM_ID_SIZE].copy_from_slice(&id.0.to_le_bytes());
         self.set_lower((lower + ITEM_ID_SIZE) as u16);
         self.set_upper(at as u16);
+        debug_assert!(self.offsets_fit(), "the tuple was put over the line pointers");
         true
     }
 
@@ -251,6 +259,8 @@ impl Page {
             self.0[usize::from(at)..usize::from(at) + tuple.len()].copy_from_slice(tuple);
             self.set_item_id(number, ItemId::normal(at, tuple.len() as u16));
         }
+        debug_assert_eq!(usize::from(self.item_count()), usize::from(count) + tuples.len());
+        debug_assert!(tuples.is_empty() || self.offsets_fit(), "tuples over line pointers");
         true
     }
 
@@ -266,6 +276,7 @@ impl Page {
         }
         let from = slot(number.0);
         let end = usize::from(self.lower());
+        debug_assert!(from + ITEM_ID_SIZE <= end, "line pointer {number} lies behind the last one");
         self.0.copy_within(from + ITEM_ID_SIZE..end, from);
         self.set_lower(self.lower() - ITEM_ID_SIZE as u16);
         true
@@ -291,12 +302,15 @@ impl Page {
         for (place, number) in numbers.iter().enumerate() {
             let from = slot(number.0 + 1);
             let end = numbers.get(place + 1).map_or(lower, |next| slot(next.0));
+            debug_assert!(from <= end, "line pointers that go are in ascending order");
             self.0.copy_within(from..end, from - (place + 1) * ITEM_ID_SIZE);
         }
         let end = lower - numbers.len() * ITEM_ID_SIZE;
         self.0[end..lower].fill(0);
         self.set_lower(end as u16);
         self.fill_gaps(gaps);
+        debug_assert_eq!(usize::from(self.item_count()), usize::from(count) - numbers.len());
+        debug_assert!(self.offsets_fit(), "the header's offsets are out of order");
         true
     }
 
@@ -304,6 +318,7 @@ impl Page {
     /// space is in one piece. Pages with tuples of equal length, as most index pages have, then
     /// need no compaction.
     fn fill_gaps(&mut self, mut gaps: Vec<ItemId>) {
+        debug_assert!(gaps.iter().all(|gap| gap.has_storage()), "a gap without bytes");
         let (before, special) = (self.upper(), self.special_offset());
         let freed = gaps.iter().fold(0, |sum: u16, gap| sum.saturating_add(gap.len()));
         let end = before.saturating_add(freed).min(special);
@@ -338,12 +353,15 @@ impl Page {
                 break;
             }
             if let Some((number, id)) = moved {
+                debug_assert_eq!(id.len(), gap.len(), "tuple {number} and its new place");
                 let from = usize::from(upper);
                 self.0.copy_within(from..from + usize::from(gap.len()), gap.offset().into());
                 self.set_item_id(number, id.with_offset(gap.offset()));
             }
             upper = above;
         }
+        debug_assert!(before <= upper, "the tuples took more room than before");
+        debug_assert!(upper <= special, "the free space reaches into the special area");
         self.0[usize::from(before)..usize::from(upper)].fill(0);
         self.set_upper(upper);
     }
@@ -401,7 +419,9 @@ impl Page {
             let at = usize::from(id.offset());
             let Some(place) = self.0.get_mut(at..at + bytes.len()) else { return false };
             place.copy_from_slice(bytes);
-            return self.set_item_id(number, id.with_len(bytes.len() as u16));
+            let is_set = self.set_item_id(number, id.with_len(bytes.len() as u16));
+            debug_assert!(is_set, "line pointer {number} has a tuple");
+            return is_set;
         }
         if self.free_bytes() < bytes.len() {
             if self.free_bytes_compacted() + old < bytes.len() {
@@ -417,7 +437,9 @@ impl Page {
         }
         let at = self.take_space(bytes.len());
         self.0[usize::from(at)..usize::from(at) + bytes.len()].copy_from_slice(bytes);
-        self.set_item_id(number, id.with_offset(at).with_len(bytes.len() as u16))
+        let is_set = self.set_item_id(number, id.with_offset(at).with_len(bytes.len() as u16));
+        debug_assert!(is_set, "line pointer {number} has a tuple");
+        is_set
     }
 
     /// Inserts bytes into a stored tuple before its byte `at`; everything stored below that place
@@ -436,6 +458,8 @@ impl Page {
             return false;
         }
         let by = bytes.len();
+        debug_assert!(by <= upper, "{by} bytes more, below a tuple at {upper}");
+        debug_assert!(grown <= PAGE_SIZE, "a tuple of {grown} bytes");
         self.0.copy_within(upper..start + at, upper - by);
         self.0[start + at - by..start + at].copy_from_slice(bytes);
         self.set_upper((upper - by) as u16);
@@ -497,6 +521,8 @@ impl Page {
             true => self.close_gaps(first, at),
             false => self.put_in_order(first, at),
         };
+        debug_assert!(lower <= at, "tuples were moved over the line pointers");
+        debug_assert!(at <= special, "tuples were moved into the special area");
         self.set_upper(at as u16);
         self.0[lower..at].fill(0);
     }
@@ -524,6 +550,8 @@ impl Page {
                 continue;
             }
             let (from, len) = (usize::from(id.offset()), usize::from(id.len()));
+            debug_assert!(from + len <= start, "tuple {number} is not below the one before");
+            debug_assert!(from + len <= at, "tuple {number} moves down");
             if from + len != start {
                 self.0.copy_within(start..end, start + by);
                 (end, by) = (from + len, at - (from + len));

@@ -138,6 +138,7 @@ impl Page {
     /// If `special_bytes` does not fit, which is a mistake of the caller.
     pub fn init(&mut self, kind: PageKind, special_bytes: usize) {
         assert!(special_bytes <= PAGE_SIZE - HEADER_SIZE, "special area of {special_bytes} bytes");
+        debug_assert!(kind != PageKind::New, "a page is made empty of no kind");
         let lsn = self.lsn();
         self.0.fill(0);
         self.set_lsn(lsn);
@@ -148,6 +149,8 @@ impl Page {
             self.set_lower(HEADER_SIZE as u16);
             self.set_upper(special);
             self.put_u16(SPECIAL_AT, special);
+            debug_assert_eq!(self.item_count(), 0, "an empty page has a line pointer");
+            debug_assert_eq!(self.special_size(), special_bytes, "another special area");
         } else {
             assert!(special_bytes == 0, "a raw page has no special area");
             self.set_lower(PAGE_SIZE as u16);
@@ -268,7 +271,27 @@ impl Page {
     }
 }
 
-const _: () = assert!(size_of::<Page>() == PAGE_SIZE && align_of::<Page>() == 16);
+const _: () = assert!(size_of::<Page>() == PAGE_SIZE);
+const _: () = assert!(align_of::<Page>() == 16);
+
+// Offsets and lengths on a page fit 16 bits, the end of the page included.
+const _: () = assert!(PAGE_SIZE.is_power_of_two());
+const _: () = assert!(PAGE_SIZE <= u16::MAX as usize);
+// The fields of the header follow each other without a gap, and fill it.
+const _: () = assert!(LSN_AT == 0);
+const _: () = assert!(CHECKSUM_AT == LSN_AT + size_of::<Lsn>());
+const _: () = assert!(FLAGS_AT == CHECKSUM_AT + size_of::<u32>());
+const _: () = assert!(LOWER_AT == FLAGS_AT + size_of::<u16>());
+const _: () = assert!(UPPER_AT == LOWER_AT + size_of::<u16>());
+const _: () = assert!(SPECIAL_AT == UPPER_AT + size_of::<u16>());
+const _: () = assert!(KIND_AT == SPECIAL_AT + size_of::<u16>());
+const _: () = assert!(VERSION_AT == KIND_AT + size_of::<PageKind>());
+const _: () = assert!(RESERVED_AT == VERSION_AT + size_of::<u8>());
+const _: () = assert!(HEADER_SIZE == RESERVED_AT + size_of::<u16>());
+// Line pointers begin right after the header, at multiples of their size.
+const _: () = assert!(HEADER_SIZE.is_multiple_of(ITEM_ID_SIZE));
+// The low byte of the flags belongs to the access method.
+const _: () = assert!(FLAG_HAS_UNUSED & 0xff == 0);
 
 #[cfg(test)]
 mod tests;
