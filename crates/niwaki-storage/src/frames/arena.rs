@@ -36,6 +36,8 @@ impl Arena {
             unsafe { mmap_anonymous(ptr::null_mut(), layout.size(), access, MapFlags::PRIVATE) };
         let memory = mapped.ok().and_then(|memory| NonNull::new(memory.cast::<Page>()));
         let Some(memory) = memory else { handle_alloc_error(layout) };
+        debug_assert_eq!(layout.size(), count * PAGE_SIZE, "pages lie without gaps");
+        debug_assert!(memory.is_aligned(), "the system's memory begins with a whole page");
         let arena = Self { memory, count, _held: Held::shared(layout.size()) };
         arena.ask_for_huge_pages();
         arena

@@ -14,9 +14,9 @@
 //! while it is CLAIMED: not valid, and pinned by the claimer alone. Only a VALID frame can be
 //! pinned without the partition's lock. DIRTY, WRITING and COPIED occur only with VALID.
 
-use niwaki_env::sync::RwLock;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::plain_atomic::AtomicU32 as Counter;
+use niwaki_env::sync::{RwLock, thread};
 
 use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
 
@@ -39,6 +39,27 @@ pub(crate) const WRITING: u64 = 1 << 35;
 pub(crate) const COPIED: u64 = 1 << 36;
 /// End of a chain of frames.
 pub(crate) const NONE: u32 = u32::MAX;
+
+/// All flags of a frame's state.
+const FLAGS: u64 = USED | VALID | DIRTY | LOADING | WRITING | COPIED;
+
+// Each flag has a bit of its own, outside of the pin count.
+const _: () = assert!(FLAGS.count_ones() == 6);
+const _: () = assert!(FLAGS & PIN_MASK == 0);
+const _: () = assert!(PIN_MASK & PIN_ONE == PIN_ONE);
+// Without its flags for I/O and copies, the state of a frame without a page is below VALID.
+const _: () = assert!(PIN_MASK | USED < VALID);
+
+/// Checks that flags occur together only as the picture at the top allows.
+#[inline]
+pub(crate) fn assert_state(state: u64) {
+    let is_valid = state & VALID != 0;
+    debug_assert!(state & !(FLAGS | PIN_MASK) == 0, "unknown flags: {state:#x}");
+    debug_assert!(!is_valid || state & LOADING == 0, "LOADING and VALID: {state:#x}");
+    debug_assert!(is_valid || state & DIRTY == 0, "DIRTY, not VALID: {state:#x}");
+    debug_assert!(is_valid || state & WRITING == 0, "WRITING, not VALID: {state:#x}");
+    debug_assert!(is_valid || state & COPIED == 0, "COPIED, not VALID: {state:#x}");
+}
 
 /// One frame, without its page, in a cache line of its own.
 #[repr(align(64))]
@@ -141,6 +162,8 @@ impl Frame {
             if state & VALID == 0 {
                 return None;
             }
+            assert_state(state);
+            debug_assert!(state & PIN_MASK < PIN_MASK, "one pin more than can be counted");
             // Acquire: pairs with the release that set VALID, and with the release of unpins.
             match self.state.compare_exchange_weak(
                 state,
@@ -159,7 +182,8 @@ impl Frame {
     #[inline]
     pub(crate) fn pin_again(&self) {
         let before = self.state.fetch_add(PIN_ONE, Ordering::Acquire);
-        debug_assert!(before & PIN_MASK < PIN_MASK);
+        debug_assert!(before & PIN_MASK < PIN_MASK, "one pin more than can be counted");
+        debug_assert!(before & (VALID | LOADING) != 0, "the frame has no page: {before:#x}");
     }
 
     /// Gives a pin back.
@@ -168,6 +192,11 @@ impl Frame {
         // Release: work done under the pin happens before a claim of the frame.
         let before = self.state.fetch_sub(PIN_ONE, Ordering::Release);
         debug_assert!(before & PIN_MASK > 0, "a pin was given back twice");
+        // A simulation may end a thread at any point.
+        debug_assert!(
+            before & PIN_MASK > PIN_ONE || before & (LOADING | WRITING) == 0 || thread::panicking(),
+            "the last pin of a frame under I/O: {before:#x}"
+        );
     }
 
     /// Marks the page as different from the disk. The caller holds the latch exclusively.
@@ -175,7 +204,10 @@ impl Frame {
     pub(crate) fn mark_dirty(&self) {
         // The latch keeps writers from clearing DIRTY meanwhile: they clear it under the shared
         // latch.
-        if self.state.load(Ordering::Relaxed) & DIRTY == 0 {
+        let state = self.state.load(Ordering::Relaxed);
+        debug_assert!(state & VALID != 0, "a frame without a page is changed: {state:#x}");
+        debug_assert!(state & PIN_MASK > 0, "a frame without a pin is changed: {state:#x}");
+        if state & DIRTY == 0 {
             self.state.fetch_or(DIRTY, Ordering::Release);
             let count = self.dirtied.load(Ordering::Relaxed);
             self.dirtied.store(count.wrapping_add(1), Ordering::Relaxed);
@@ -186,5 +218,26 @@ impl Frame {
     #[inline]
     pub(crate) fn count_hit(&self) {
         self.hits.store(self.hits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_life_of_a_frame_has_legal_states() {
+        let states = [0, PIN_ONE, LOADING | USED | PIN_ONE, VALID | COPIED | USED | PIN_MASK];
+        states.into_iter().for_each(assert_state);
+        assert_state(VALID | DIRTY | WRITING | PIN_ONE);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn illegal_states_are_noticed() {
+        for state in [VALID | LOADING, DIRTY, WRITING | PIN_ONE, COPIED | LOADING, 1 << 40] {
+            let noticed = std::panic::catch_unwind(|| assert_state(state)).is_err();
+            assert!(noticed, "{state:#x}");
+        }
     }
 }

@@ -26,6 +26,11 @@ const COUNT_MAX: u8 = 63;
 /// fewer pages, and 20% fewer pages of indexes.
 const USES_PER_FRAME: usize = 64;
 
+// A count that others raise beside this thread still fits its cell.
+const _: () = assert!(COUNT_MAX < u8::MAX);
+// The counts are halved less often than once for each use.
+const _: () = assert!(USES_PER_FRAME > 1);
+
 /// Approximate use counts. Some are lost under contention: a count is not worth a locked
 /// instruction.
 pub(crate) struct Frequencies {
@@ -37,6 +42,7 @@ pub(crate) struct Frequencies {
 
 impl Frequencies {
     pub(crate) fn new(frames: usize) -> Self {
+        debug_assert!(frames > 0, "a pool has at least one frame");
         let cells = (frames * CELLS_PER_FRAME).next_power_of_two();
         let row = || (0..cells).map(|_| Cell::new(0)).collect();
         Self { rows: [row(), row()], counted: Counter::new(0), limit: frames * USES_PER_FRAME }
@@ -49,6 +55,8 @@ impl Frequencies {
         let other = (hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
         let place = |row: &'_ [Cell], hash: u64| hash as usize & (row.len() - 1);
         let [first, second] = &self.rows;
+        debug_assert!(first.len().is_power_of_two(), "a mask of the hash selects a cell");
+        debug_assert_eq!(first.len(), second.len(), "cells of the two rows");
         [&first[place(first, hash)], &second[place(second, other)]]
     }
 
@@ -56,6 +64,8 @@ impl Frequencies {
     /// but too low only through lost counts.
     pub(crate) fn of(&self, tag: Tag) -> u8 {
         let [a, b] = self.cells(tag).map(|cell| cell.load(Ordering::Relaxed));
+        debug_assert!(a <= COUNT_MAX, "a count of {a}");
+        debug_assert!(b <= COUNT_MAX, "a count of {b}");
         a.min(b)
     }
 

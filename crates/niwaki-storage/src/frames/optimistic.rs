@@ -58,6 +58,13 @@ const MISSES_PER_REPLACEMENT: u32 = 16;
 /// Tag of a place without a page.
 const NOBODY: Tag = Tag { file: u64::MAX, place: u64::MAX };
 
+// A copy holds a whole page, and positions wrap round by a mask.
+const _: () = assert!(MODEL_CHECKED || WORDS * WORD_BYTES == PAGE_SIZE);
+const _: () = assert!(WORDS.is_power_of_two());
+// The count of misses may wrap round: the places of a set keep their turns.
+const _: () = assert!(WAYS.is_power_of_two());
+const _: () = assert!(MISSES_PER_REPLACEMENT.is_power_of_two());
+
 /// A place for one copy. Its words are allocated when it is first used.
 #[repr(align(64))]
 struct Copied {
@@ -230,6 +237,8 @@ impl Copies {
     #[inline]
     fn set(&self, tag: Tag) -> &[Copied] {
         let sets = self.places.len() / WAYS;
+        debug_assert!(sets.is_power_of_two(), "a mask of the hash selects a set");
+        debug_assert_eq!(self.places.len(), sets * WAYS, "sets are full");
         let first = (tag.hash() >> 32) as usize & (sets - 1);
         &self.places[first * WAYS..(first + 1) * WAYS]
     }
@@ -249,6 +258,7 @@ impl Copies {
     /// Copies a page that the caller has latched for reading. Returns false when all places are
     /// taken and it is not this page's turn, or when another thread changes the place.
     pub(crate) fn make(&self, tag: Tag, page: &Page) -> bool {
+        debug_assert!(tag != NOBODY, "a copy of no page");
         let set = self.set(tag);
         let mut free = None;
         for place in set {

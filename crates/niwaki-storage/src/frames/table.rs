@@ -14,6 +14,9 @@ const PARTITIONS: usize = 64;
 /// have strayed into another chain.
 const STEPS_MAX: u32 = 32;
 
+// A mask of the hash selects a partition.
+const _: () = assert!(PARTITIONS.is_power_of_two());
+
 pub(crate) struct PageTable {
     buckets: Box<[AtomicU32]>,
     partitions: Box<[Mutex<()>]>,
@@ -22,6 +25,8 @@ pub(crate) struct PageTable {
 impl PageTable {
     pub(crate) fn new(frames: usize) -> Self {
         let buckets = (frames * 2).next_power_of_two().max(PARTITIONS);
+        debug_assert!(buckets.is_power_of_two(), "a mask of the hash selects a bucket");
+        debug_assert!(frames < NONE as usize, "the end of a chain is no frame");
         Self {
             buckets: (0..buckets).map(|_| AtomicU32::new(NONE)).collect(),
             partitions: (0..PARTITIONS).map(|_| Mutex::new(())).collect(),
@@ -72,7 +77,10 @@ impl PageTable {
     /// Adds a frame that carries the name; the caller holds the partition's lock.
     pub(crate) fn link(&self, frames: &[Frame], tag: Tag, index: u32) {
         let bucket = self.bucket(tag);
-        frames[index as usize].next.store(bucket.load(Ordering::Acquire), Ordering::Release);
+        let first = bucket.load(Ordering::Acquire);
+        debug_assert!(first != index, "frame {index} is in its chain already");
+        debug_assert!(index != NONE, "the end of a chain is no frame");
+        frames[index as usize].next.store(first, Ordering::Release);
         bucket.store(index, Ordering::Release);
     }
 
@@ -88,7 +96,9 @@ impl PageTable {
             }
             let next = &frames[at as usize].next;
             if at == index {
-                link.store(next.load(Ordering::Acquire), Ordering::Release);
+                let rest = next.load(Ordering::Acquire);
+                debug_assert!(rest != index, "frame {index} follows itself");
+                link.store(rest, Ordering::Release);
                 return;
             }
             link = next;
