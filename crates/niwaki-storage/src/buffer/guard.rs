@@ -28,6 +28,10 @@ impl<'p> Pin<'p> {
     /// Takes over a pin that is already counted.
     #[inline]
     pub(super) fn new(pool: &'p BufferPool, frame: &'p Frame, index: u32) -> Self {
+        debug_assert!(
+            std::ptr::eq(frame, &pool.frames[index as usize]),
+            "a pin of frame {index} names another frame"
+        );
         Self { pool, frame, index }
     }
 
@@ -194,7 +198,9 @@ impl<'p> PageRead<'p> {
     /// the page is read in anew, and never returns to an earlier value (rule `leaf-version`).
     #[inline]
     pub fn version(&self) -> u64 {
-        self.frame.version.load(Ordering::Relaxed)
+        let version = self.frame.version.load(Ordering::Relaxed);
+        debug_assert!(version > 0, "a page in the pool has a version");
+        version
     }
 
     /// Makes a copy of the page for [`BufferPool::glance`], unless there is no place for one now.
@@ -285,7 +291,9 @@ impl<'p> PageWrite<'p> {
     /// Returns the page's version; see [`PageRead::version`].
     #[inline]
     pub fn version(&self) -> u64 {
-        self.frame.version.load(Ordering::Relaxed)
+        let version = self.frame.version.load(Ordering::Relaxed);
+        debug_assert!(version > 0, "a page in the pool has a version");
+        version
     }
 
     /// Gives the page a new version that no page had before, so that facts which readers remember
@@ -360,6 +368,11 @@ impl<'p> LoggedPage<'p> {
     /// Describes a page logged in `mode`. `data` are pieces that redo needs for the page, at most
     /// 64 KiB together.
     pub fn new(guard: &'p mut PageWrite<'_>, mode: PageLog, data: &'p [&'p [u8]]) -> Self {
+        debug_assert!(
+            data.iter().map(|piece| piece.len()).sum::<usize>() <= usize::from(u16::MAX),
+            "a page's data is longer than a record can say"
+        );
+        debug_assert!(mode != PageLog::ForceImage || data.is_empty(), "an image and data");
         Self { target: guard.log_target(), mode, data }
     }
 

@@ -5,7 +5,7 @@ use scopeguard::ScopeGuard;
 use super::guard::Pin;
 use super::pool::BufferPool;
 use crate::error::Result;
-use crate::frames::frame::{Tag, USED, VALID};
+use crate::frames::frame::{LOADING, PIN_MASK, Tag, USED, VALID, assert_state};
 use crate::ids::PageId;
 use crate::page::Page;
 
@@ -91,7 +91,11 @@ impl BufferPool {
 
     fn wait_until_read<'p>(&'p self, pin: Pin<'p>, index: u32) -> Option<Pin<'p>> {
         let frame = &self.frames[index as usize];
-        if self.wait_until_loaded(index, frame.tag()) & VALID == 0 {
+        let state = self.wait_until_loaded(index, frame.tag());
+        assert_state(state);
+        debug_assert!(state & PIN_MASK > 0, "{pin:?}: the pin is not counted");
+        debug_assert!(state & LOADING == 0, "{pin:?}: the frame was renamed in spite of the pin");
+        if state & VALID == 0 {
             return None;
         }
         frame.count_hit();

@@ -13,7 +13,7 @@ use crate::disk::files::{Files, ForkFile};
 use crate::error::{Corruption, Error, Result};
 use crate::frames::arena::Arena;
 use crate::frames::frame::{
-    COPIED, DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING,
+    COPIED, DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING, assert_state,
 };
 use crate::frames::frequency::Frequencies;
 use crate::frames::optimistic::{Copies, Glance};
@@ -25,6 +25,9 @@ use crate::wal::insert::Wal;
 /// The most pages by which a file grows at once on behalf of waiting threads.
 const EXTENSION_MAX: u32 = 64;
 const IO_WAITS: usize = 64;
+
+const _: () = assert!(EXTENSION_MAX > 1);
+const _: () = assert!(IO_WAITS > 0);
 
 /// A place where threads wait for a read or write of some frame.
 #[derive(Default)]
@@ -98,7 +101,9 @@ impl BufferPool {
 
     #[inline]
     pub(super) fn next_version(&self) -> u64 {
-        self.versions.fetch_add(1, Ordering::Relaxed) + 1
+        let before = self.versions.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "versions came back to 0");
+        before + 1
     }
 
     /// # Safety
@@ -210,6 +215,8 @@ impl BufferPool {
         ) {
             state = now;
         }
+        debug_assert!(state & clear == clear, "frame {index} was not under I/O: {state:#x}");
+        debug_assert!(state & PIN_MASK > 0, "frame {index} has no pin: {state:#x}");
         self.wake_waiters(index);
     }
 
@@ -315,10 +322,12 @@ impl BufferPool {
         let open = self.files.fork(file.id, fork)?;
         let waiting = open.extend_waiters.fetch_add(1, Ordering::Relaxed);
         let growing = open.extend_lock.lock();
-        open.extend_waiters.fetch_sub(1, Ordering::Relaxed);
+        let waited = open.extend_waiters.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(waited > 0, "this thread did not wait");
         let wanted = count.max(1);
         // The threads that wait now will probably use the surplus pages.
         let count = wanted.saturating_mul(waiting + 1).min(wanted.max(EXTENSION_MAX));
+        debug_assert!(count >= wanted, "{count} pages instead of {wanted}");
         let grown = match self.files.grow(&open, count) {
             Err(Error::DiskFull { .. }) if count > wanted => {
                 self.files.grow(&open, wanted).map(|first| (first, wanted))
@@ -326,7 +335,10 @@ impl BufferPool {
             other => other.map(|first| (first, count)),
         };
         drop(growing);
-        grown.map(|(first, count)| Extension { first: BlockNumber(first), count })
+        grown.map(|(first, count)| {
+            debug_assert!(first.checked_add(count).is_some(), "{count} pages behind {first}");
+            Extension { first: BlockNumber(first), count }
+        })
     }
 
     /// Grows a fork until it has at least `blocks` pages (redo).
@@ -382,7 +394,9 @@ impl BufferPool {
         let taken =
             frame.state.compare_exchange(state, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if taken {
-            debug_assert!(state & VALID != 0 && state & !(VALID | DIRTY | COPIED) < VALID);
+            assert_state(state);
+            debug_assert!(state & VALID != 0, "frame {index} is in the table: {state:#x}");
+            debug_assert!(state & !(VALID | DIRTY | COPIED) < VALID, "in use: {state:#x}");
             self.table.unlink(&self.frames, tag, index);
         }
         taken
@@ -393,9 +407,11 @@ impl BufferPool {
     #[inline]
     pub(super) fn before_change(&self, frame: &Frame) {
         // Relaxed: COPIED is set and cleared under the latch.
-        if frame.state.load(Ordering::Relaxed) & COPIED != 0
-            && !niwaki_env::seeded_bug!("copy_outlives_change")
-        {
+        let state = frame.state.load(Ordering::Relaxed);
+        debug_assert!(state & PIN_MASK > 0, "a page without a pin is changed: {state:#x}");
+        debug_assert!(state & VALID != 0, "a frame without a page is changed: {state:#x}");
+        debug_assert!(state & LOADING == 0, "a page is changed before it is read: {state:#x}");
+        if state & COPIED != 0 && !niwaki_env::seeded_bug!("copy_outlives_change") {
             self.copies.drop_copy(frame.tag());
             frame.state.fetch_and(!COPIED, Ordering::Relaxed);
         }

@@ -72,6 +72,7 @@ impl BufferPool {
     /// Leaves a run to others; the ring begins it in [`BufferPool::begin_waiting`]. Returns the run
     /// when it must be read at once.
     pub(crate) fn leave_run(&self, mut run: ReadRun) -> Option<ReadRun> {
+        run.assert_state();
         if !self.reads.ring_works() {
             return self.reads.submit(run);
         }
@@ -163,6 +164,7 @@ impl BufferPool {
             let mut waiting = self.reads.waiting.lock();
             let run = waiting.runs.pop_front();
             if run.is_none() {
+                debug_assert!(waiting.workers > 0, "a worker that was not registered ends");
                 waiting.workers -= 1;
                 return;
             }

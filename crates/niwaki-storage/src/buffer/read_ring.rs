@@ -62,6 +62,7 @@ impl Waiting {
             return Some(free);
         }
         let count = self.under_way.len();
+        debug_assert!(count <= capacity, "{count} tokens of a ring for {capacity} runs");
         (count < capacity).then(|| {
             self.under_way.push(None);
             count
@@ -200,6 +201,7 @@ impl BufferPool {
     fn end_run(&self, run: ReadRun, done: &ReadDone) {
         // An error may have another cause than the file: reading again shows that.
         let bytes = done.result.as_ref().map_or(0, |&bytes| bytes);
+        run.assert_state();
         let got = (bytes / PAGE_SIZE).min(run.len());
         self.accept_pages(&run, got);
         if got < run.len() {

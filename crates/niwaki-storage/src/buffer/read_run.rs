@@ -59,6 +59,7 @@ impl BufferPool {
         reuse: &mut dyn FnMut() -> Option<u32>,
     ) -> (u32, Option<ReadRun>) {
         let Ok(open) = self.files.fork(file, fork) else { return (count, None) };
+        debug_assert!(count > 0, "a run of no page");
         let readable = self.files.readable_from(&open, block).min(count).min(RUN_MAX as u32);
         if readable == 0 {
             // The pages were never written, or lie beyond the end.
@@ -82,8 +83,13 @@ impl BufferPool {
                 break;
             }
         }
+        debug_assert!(frames <= readable, "{frames} frames for {readable} pages");
+        debug_assert!(run.count as u32 <= frames, "{} pages in {frames} frames", run.count);
         self.reads.give_frames_back(frames - run.count as u32);
-        (end.max(1), (run.count > 0).then_some(run))
+        let handled = end.max(1);
+        debug_assert!(handled <= count, "{handled} pages of {count}");
+        debug_assert!(run.count as u32 <= handled, "{} pages of {handled}", run.count);
+        (handled, (run.count > 0).then_some(run))
     }
 
     fn begin_page(
@@ -92,6 +98,7 @@ impl BufferPool {
         at: usize,
         reuse: &mut dyn FnMut() -> Option<u32>,
     ) -> bool {
+        debug_assert_eq!(run.count, at, "the pages of a run are consecutive");
         let id = run.page(at);
         if self.is_here(id.file, id.fork, id.block.0) {
             return false;
@@ -111,7 +118,9 @@ impl BufferPool {
 
     /// Ends the pages of a run that the system has in memory; returns the rest as a run.
     pub(crate) fn fill_cached(&self, run: ReadRun) -> Option<ReadRun> {
+        run.assert_state();
         let got = self.fill(&run, true).unwrap_or(0);
+        debug_assert!(got <= run.count, "{got} pages of {}", run.count);
         (0..got).for_each(|at| self.end_page(&run, at, true));
         (got < run.count).then(|| run.rest(got))
     }
@@ -121,7 +130,9 @@ impl BufferPool {
         if niwaki_env::seeded_bug!("run_valid_before_read") {
             (0..run.count).for_each(|at| self.end_io(run.frames[at], VALID, 0));
         }
+        run.assert_state();
         let got = self.fill(run, false).unwrap_or(0);
+        debug_assert!(got <= run.count, "{got} pages of {}", run.count);
         (0..run.count).for_each(|at| self.end_page(run, at, at < got));
     }
 
@@ -133,6 +144,7 @@ impl BufferPool {
 
     /// Accepts the first pages of a run, which the system has read.
     pub(super) fn accept_pages(&self, run: &ReadRun, count: usize) {
+        debug_assert!(count <= run.count, "{count} pages of {}", run.count);
         run.fork.counters.reads.fetch_add(count as u64, Ordering::Relaxed);
         (0..count).for_each(|at| self.end_page(run, at, true));
     }
@@ -165,6 +177,7 @@ impl BufferPool {
 
     /// Accepts or refuses a page that was read, and unpins its frame.
     fn end_page(&self, run: &ReadRun, at: usize, read: bool) {
+        debug_assert!(at < run.count, "page {at} of a run of {}", run.count);
         let (id, index) = (run.page(at), run.frames[at]);
         // SAFETY: as above; nothing else has a reference to the page now.
         let page = unsafe { self.page_mut(index) };

@@ -26,7 +26,25 @@ pub(crate) struct ReadRun {
 }
 
 impl ReadRun {
+    /// Checks that the run has pages, and a frame of its own for each: threads and the system write
+    /// to these frames without a latch.
+    pub(super) fn assert_state(&self) {
+        debug_assert!(self.count > 0, "a run of no page");
+        debug_assert!(self.count <= RUN_MAX, "a run of {} pages", self.count);
+        debug_assert!(
+            (1..self.count).all(|at| !self.frames[..at].contains(&self.frames[at])),
+            "two pages of a run share a frame: {:?}",
+            &self.frames[..self.count]
+        );
+        debug_assert!(
+            self.first.block.0.checked_add(self.count as u32).is_some(),
+            "the run at {} ends behind the last block",
+            self.first
+        );
+    }
+
     pub(super) fn page(&self, at: usize) -> PageId {
+        debug_assert!(at <= self.count, "page {at} of a run of {}", self.count);
         PageId { block: BlockNumber(self.first.block.0 + at as u32), ..self.first }
     }
 
@@ -53,6 +71,7 @@ impl ReadRun {
 
     /// Returns the pages from `from` on, as a run.
     pub(super) fn rest(mut self, from: usize) -> Self {
+        debug_assert!(from < self.count, "no page is left from {from} on, of {}", self.count);
         self.place = None;
         self.first = self.page(from);
         self.frames.copy_within(from..self.count, 0);
@@ -64,6 +83,7 @@ impl ReadRun {
 /// Divisor of the pool's frames that bounds the frames pinned by all reads ahead together: a
 /// quarter.
 pub(super) const SHARE: u32 = 4;
+const _: () = assert!(SHARE > 1);
 
 #[derive(Default)]
 pub(super) struct Waiting {
@@ -95,6 +115,8 @@ pub(crate) struct ReadQueue {
     pub(super) tell: Mutex<Option<Tell>>,
     /// Frames that reads ahead may still pin.
     pub(super) frames_left: AtomicU32,
+    /// Frames that reads ahead may pin, when none is under way.
+    frames_max: u32,
     pub(crate) counters: ReadCounters,
 }
 
@@ -126,6 +148,8 @@ pub(crate) struct ReadCounters {
 impl ReadCounters {
     /// Counts a run of `blocks` pages, of a stream that looks ahead by `distance` pages.
     pub(crate) fn run(&self, blocks: usize, distance: u32) {
+        debug_assert!(blocks > 0, "a run of no page");
+        debug_assert!(distance > 0, "the distance counts the page that is needed next");
         self.runs.fetch_add(1, Ordering::Relaxed);
         self.blocks.fetch_add(blocks as u64, Ordering::Relaxed);
         self.distances.fetch_add(distance.into(), Ordering::Relaxed);
@@ -160,6 +184,7 @@ impl ReadQueue {
             waiting: Mutex::default(),
             changed: Condvar::new(),
             frames_left: AtomicU32::new(frames as u32 / SHARE),
+            frames_max: frames as u32 / SHARE,
             counters: ReadCounters::default(),
         }
     }
@@ -170,11 +195,17 @@ impl ReadQueue {
         // Relaxed: the counter orders nothing else.
         let take = |left: u32| Some(left - left.min(wanted));
         let before = self.frames_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        debug_assert!(before.is_ok_and(|left| left <= self.frames_max), "{before:?} frames left");
         before.map_or(0, |left| left.min(wanted))
     }
 
     pub(super) fn give_frames_back(&self, count: u32) {
-        self.frames_left.fetch_add(count, Ordering::Relaxed);
+        let before = self.frames_left.fetch_add(count, Ordering::Relaxed);
+        debug_assert!(
+            before.checked_add(count).is_some_and(|left| left <= self.frames_max),
+            "{count} frames came back to {before}, of {}",
+            self.frames_max
+        );
     }
 
     /// Returns whether the ring takes runs.
@@ -193,6 +224,7 @@ impl ReadQueue {
         if !self.ring_works() && waiting.workers == 0 {
             return Some(run);
         }
+        run.assert_state();
         let blocks = run.len();
         waiting.runs.push_back(run);
         drop(waiting);
@@ -207,5 +239,44 @@ impl ReadQueue {
     pub(crate) fn stop(&self) {
         self.waiting.lock().stop = true;
         self.changed.notify_all();
+    }
+}
+
+#[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
+mod tests {
+    use niwaki_env::Env;
+    use niwaki_env::hash::HashMap;
+
+    use super::*;
+    use crate::disk::files::Files;
+    use crate::disk::gate::WriteGate;
+    use crate::ids::{Fork, RelFileId};
+
+    fn run(frames: &[u32]) -> ReadRun {
+        let (env, known) = (Env::memory(), HashMap::default());
+        let files = Files::new(env, 16, false, 8, known, WriteGate::default());
+        let first = PageId { file: RelFileId(16), fork: Fork::Main, block: BlockNumber(3) };
+        let fork = files.fork(first.file, first.fork).unwrap();
+        let count = frames.len();
+        let mut run = ReadRun { fork, first, frames: [0; RUN_MAX], count, place: None };
+        run.frames[..count].copy_from_slice(frames);
+        run
+    }
+
+    #[test]
+    fn the_rest_of_a_run_is_a_run() {
+        let run = run(&[5, 0, 7]);
+        run.assert_state();
+        let rest = run.rest(1);
+        rest.assert_state();
+        assert_eq!(rest.frames().collect::<Vec<_>>(), [0, 7]);
+        assert_eq!(rest.page(0).block, BlockNumber(4));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "two pages of a run share a frame")]
+    fn a_frame_that_a_run_has_twice_is_noticed() {
+        run(&[5, 7, 5]).assert_state();
     }
 }

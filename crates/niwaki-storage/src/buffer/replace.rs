@@ -13,7 +13,9 @@ use niwaki_env::sync::{SCHEDULED, thread};
 use super::guard::Pin;
 use super::pool::BufferPool;
 use crate::error::{Error, Result};
-use crate::frames::frame::{DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING};
+use crate::frames::frame::{
+    DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING, assert_state,
+};
 
 /// Unused pages compared in one choice; the one used least often is evicted. More would choose
 /// better and search longer.
@@ -28,6 +30,13 @@ const PASSES_MAX: usize = 16;
 const TURNS_MAX: usize = if SCHEDULED { 4 } else { 1000 };
 /// Pins of a page by a pass that visits the page once.
 const HITS_OF_A_PASS: u32 = 2;
+
+const _: () = assert!(CANDIDATES > 0);
+// A choice leaves frames for the other victims of a pass.
+const _: () = assert!(VICTIMS_A_PASS > 1);
+// One pass clears USED, and the next one finds the pages unused.
+const _: () = assert!(PASSES_MAX >= 2);
+const _: () = assert!(TURNS_MAX > 0);
 
 impl BufferPool {
     /// Finds a frame, evicts its page, and returns the frame CLAIMED: not in the table, pinned
@@ -167,7 +176,10 @@ impl BufferPool {
     fn evict(&self, index: u32) -> Result<bool> {
         let frame = &self.frames[index as usize];
         let state = frame.state.load(Ordering::Acquire);
+        assert_state(state);
+        debug_assert!(state & PIN_MASK > 0, "the caller has not pinned frame {index}");
         if state & VALID == 0 {
+            debug_assert!(state & LOADING == 0, "frame {index} is being read: {state:#x}");
             return Ok(true);
         }
         if state & DIRTY != 0 {
@@ -182,6 +194,8 @@ impl BufferPool {
         let tag = frame.tag();
         let partition = self.table.lock(tag);
         let state = frame.state.load(Ordering::Acquire);
+        assert_state(state);
+        debug_assert!(state & VALID != 0, "the page left frame {index} in spite of the pin");
         let alone = state & PIN_MASK == PIN_ONE && state & (DIRTY | WRITING) == 0;
         // AcqRel: later uses of the frame come after all work under earlier pins.
         let taken = alone

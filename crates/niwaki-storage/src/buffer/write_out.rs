@@ -9,12 +9,13 @@ use scopeguard::ScopeGuard;
 use super::guard::Pin;
 use super::pool::BufferPool;
 use crate::error::Result;
-use crate::frames::frame::{DIRTY, LOADING, PIN_MASK, Tag, VALID, WRITING};
+use crate::frames::frame::{DIRTY, LOADING, PIN_MASK, Tag, VALID, WRITING, assert_state};
 use crate::ids::{Lsn, PageId};
-use crate::page::Page;
+use crate::page::{PAGE_SIZE, Page, PageKind};
 
 /// The most neighbouring pages written at once: 128 KiB.
 const RUN_MAX: usize = 16;
+const _: () = assert!(RUN_MAX * PAGE_SIZE == 128 << 10);
 
 /// The result of [`BufferPool::take_copy`].
 enum Taken {
@@ -73,6 +74,9 @@ impl BufferPool {
         let mut state = frame.state.load(Ordering::Acquire);
         // Ends: a failed exchange means another thread's progress, and a waited-for write is over.
         loop {
+            assert_state(state);
+            debug_assert!(state & PIN_MASK > 0, "frame {index} is written without a pin");
+            debug_assert!(state & VALID != 0, "frame {index} is written without a page");
             if state & WRITING != 0 {
                 if !wait {
                     return Taken::Busy;
@@ -100,7 +104,10 @@ impl BufferPool {
         };
         // No thread sets DIRTY while this latch is held: a DIRTY flag set after its release stands
         // for a later change.
-        frame.state.fetch_and(!DIRTY, Ordering::AcqRel);
+        let before = frame.state.fetch_and(!DIRTY, Ordering::AcqRel);
+        debug_assert!(before & DIRTY != 0, "another thread wrote frame {index}: {before:#x}");
+        debug_assert!(before & WRITING != 0, "another write of frame {index} ended this one");
+        debug_assert!(before & VALID != 0, "the page left frame {index} in spite of the pin");
         // SAFETY: the frame is pinned and its shared latch is held.
         let page = unsafe { self.page(index) };
         copy.0.copy_from_slice(&page.0);
@@ -111,6 +118,8 @@ impl BufferPool {
     /// Writes copies of neighbouring pages, which begin with `first`, in one write. Joins several
     /// copies in `bytes`.
     fn write_copies(&self, first: PageId, copies: &mut [Page], bytes: &mut Vec<u8>) -> Result<()> {
+        debug_assert!(!copies.is_empty(), "no page is written");
+        debug_assert!(copies.len() <= RUN_MAX, "{} pages are written at once", copies.len());
         let newest = copies.iter().map(|copy| copy.lsn()).max().unwrap_or(Lsn(0));
         if !seeded_bug!("page_before_log") {
             self.wal.flush(newest)?;
@@ -118,6 +127,10 @@ impl BufferPool {
         let mut id = first;
         for copy in copies.iter_mut() {
             if !copy.is_new() {
+                // The next read of the page would refuse other pages.
+                debug_assert!(copy.kind() != PageKind::New, "{id} is of no known kind");
+                debug_assert!(copy.lower() <= copy.upper(), "{id}: line pointers over tuples");
+                debug_assert!(copy.upper() <= copy.special_offset(), "{id}: tuples end too late");
                 let checksum = copy.compute_checksum(id);
                 copy.set_checksum(checksum);
             }
@@ -161,6 +174,7 @@ impl BufferPool {
         let recent = allocated.saturating_sub(state.allocated) as f64;
         state.allocated = allocated;
         state.expected = recent.max(state.expected + (recent - state.expected) / 16.0);
+        debug_assert!(state.expected >= 0.0, "{} frames are expected to go", state.expected);
         if pages_max == 0 {
             return Ok(0);
         }
@@ -179,6 +193,7 @@ impl BufferPool {
                 dirty.push((frame.tag(), index));
             }
         }
+        debug_assert!(dirty.len() <= pages_max, "{} pages of {pages_max}", dirty.len());
         self.write_listed(dirty, false, &self.writes.background, &mut |_, _| ())
     }
 
@@ -224,6 +239,8 @@ impl BufferPool {
     /// Writes the gathered pages, empties the run, and returns the number of pages. On failure the
     /// pages stay dirty.
     fn write_run(&self, run: &mut Run<'_>, count: &Counter) -> Result<u64> {
+        debug_assert_eq!(run.pins.len(), run.pages.len(), "a copy for each pinned page");
+        debug_assert!(run.pages.len() <= RUN_MAX, "a run of {} pages", run.pages.len());
         let Some((first, _)) = run.pins.first() else { return Ok(0) };
         let (first, pages) = (first.id(), run.pages.len() as u64);
         if seeded_bug!("written_unpinned") {
