@@ -39,7 +39,19 @@ impl Distance {
         Self { now: 1, combine, most, in_time: 0, named: 0, given: 0, doubled_at: 0 }
     }
 
+    /// Checks the bounds of the distance, and that pages are counted in their order.
+    fn assert_state(self) {
+        debug_assert!(self.combine > 0, "a read of no page");
+        debug_assert!(self.combine <= self.most, "a read is longer than the farthest look");
+        debug_assert!(self.now > 0, "the page that is needed next counts");
+        debug_assert!(self.now <= self.most, "{} pages ahead, of {}", self.now, self.most);
+        debug_assert!(self.given <= self.named, "{} of {} pages", self.given, self.named);
+        debug_assert!(self.doubled_at <= self.named, "doubled at {}", self.doubled_at);
+        debug_assert!(self.in_time < 2 * self.combine, "{} pages in time", self.in_time);
+    }
+
     pub(crate) fn pages(self) -> u32 {
+        self.assert_state();
         self.now
     }
 
@@ -55,11 +67,13 @@ impl Distance {
     /// Counts the oldest named page, which is given back.
     pub(crate) fn give(&mut self) {
         self.given += 1;
+        self.assert_state();
     }
 
     /// Lowers the distance: the named page is in the pool.
     pub(crate) fn was_here(&mut self) {
         self.now = (self.now - 1).max(1);
+        self.assert_state();
     }
 
     /// Raises the distance: a read found its pages in the system's memory.
@@ -67,6 +81,7 @@ impl Distance {
         if self.now < self.combine {
             self.now = (self.now * 2).min(self.combine);
         }
+        self.assert_state();
     }
 
     /// Raises the distance: the page to be given back next is needed before it is there.
@@ -77,6 +92,7 @@ impl Distance {
         }
         self.doubled_at = self.named;
         self.now = self.now.saturating_mul(2).min(self.most);
+        self.assert_state();
     }
 
     /// Lowers the distance slowly: a page that others read was there when it was needed.
@@ -87,10 +103,24 @@ impl Distance {
             self.in_time = 0;
             self.now = (self.now - 1).max(self.combine.min(self.now));
         }
+        self.assert_state();
     }
 
     /// Halves the distance: a page that was read ahead has left the pool before it was needed.
     pub(crate) fn was_lost(&mut self) {
         self.now = (self.now / 2).max(1);
+        self.assert_state();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "1 of 0 pages")]
+    fn a_page_that_was_not_named_is_not_given_back() {
+        Distance::new(16, 16, 1000).give();
     }
 }

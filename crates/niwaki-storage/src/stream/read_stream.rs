@@ -14,6 +14,7 @@ use crate::ids::{Fork, RelFileId};
 
 /// Divisor of the pool's frames: a stream looks ahead by at most this part of the pool.
 const SHARE: u32 = 16;
+const _: () = assert!(SHARE > 1);
 
 /// The limits of a reader's look-ahead; PostgreSQL's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +141,19 @@ impl ReadStream {
         self.next_ahead(pool, name)
     }
 
+    /// Checks that the blocks which wait for neighbours are the last ones of `ahead`.
+    fn assert_state(&self) {
+        debug_assert!(self.pending as usize <= self.ahead.len(), "{} blocks wait", self.pending);
+        let is_pending =
+            |named: Option<&(u32, Named)>| named.is_some_and(|(_, named)| *named == Named::Pending);
+        debug_assert_eq!(is_pending(self.ahead.back()), self.pending > 0, "the last block");
+        let before = self.ahead.len() - self.pending as usize;
+        debug_assert!(
+            before == 0 || !is_pending(self.ahead.get(before - 1)),
+            "the block before the waiting ones waits too"
+        );
+    }
+
     fn next_ahead<E>(
         &mut self,
         pool: &BufferPool,
@@ -152,6 +166,7 @@ impl ReadStream {
         }
         named?;
         let Some((block, what)) = self.ahead.pop_front() else { return Ok(None) };
+        debug_assert!(what != Named::Pending, "block {block} is needed, and its read not begun");
         self.judge(pool, block, what);
         if matches!(what, Named::Read | Named::UnderWay) {
             self.ring.give(block);
@@ -202,6 +217,7 @@ impl ReadStream {
 
     /// Adds a block that was named.
     fn enter(&mut self, pool: &BufferPool, block: u32) {
+        self.assert_state();
         self.distance.name();
         if pool.is_here(self.file, self.fork, block) {
             self.read_pending(pool);
@@ -222,6 +238,7 @@ impl ReadStream {
 
     /// Begins to read the blocks that wait for neighbours.
     fn read_pending(&mut self, pool: &BufferPool) {
+        self.assert_state();
         let count = std::mem::take(&mut self.pending);
         let mut at = self.ahead.len() - count as usize;
         while at < self.ahead.len() {
@@ -230,10 +247,13 @@ impl ReadStream {
             let named = self.ahead.len() as u32;
             let reuse = &mut || self.ring.oldest(named);
             let (done, run) = pool.begin_run(self.file, self.fork, block, left, reuse);
+            debug_assert!(done > 0, "no progress at block {block}");
+            debug_assert!(done <= left, "{done} of {left} blocks from {block} on");
             let what = run.map_or(Named::AsItIs, |run| self.read(pool, run, at == 0));
             self.ahead.range_mut(at..at + done as usize).for_each(|(_, named)| *named = what);
             at += done as usize;
         }
+        self.assert_state();
     }
 
     /// Reads a run, or leaves it to others. With `now`, reads at once, because the run's first page

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 /// Divisor of the pool's frames: a ring has at most this part of the pool.
 const POOL_SHARE: u32 = 8;
+const _: () = assert!(POOL_SHARE > 1);
 
 /// Blocks that a stream has given back, oldest first, as far as the stream itself read them in.
 pub(super) struct Ring {
