@@ -51,10 +51,31 @@ pub(crate) const FLAG_REMOVES: u8 = 1;
 pub(crate) const FLAG_SHORT_REMOVES: u8 = 2;
 /// Shift of the number of pages, which shares a byte with the flags.
 const PAGES_SHIFT: u8 = 3;
+/// All flags of a record.
+const FLAGS: u8 = FLAG_REMOVES | FLAG_SHORT_REMOVES;
 pub(crate) const PAGE_IMAGE: u8 = 1;
 pub(crate) const PAGE_INIT: u8 = 2;
 pub(crate) const PAGE_SHORT_FILE: u8 = 4;
 pub(crate) const PAGE_SAME_FILE: u8 = 8;
+
+// The sizes of the picture at the top.
+const _: () = assert!(RECORD_HEADER_SIZE == 5 * size_of::<u32>() + size_of::<Xid>() + 4);
+const _: () = assert!(RECORD_HEADER_SIZE.is_multiple_of(8));
+const _: () = assert!(REMOVES_SIZE == 2 * size_of::<Csn>());
+const _: () = assert!(SHORT_REMOVES_SIZE == size_of::<Csn>() + size_of::<u32>());
+const _: () = assert!(BLOCK_HEADER_SIZE == size_of::<BlockNumber>() + 2 + size_of::<u16>());
+const _: () = assert!(FILE_SIZE == size_of::<RelFileId>());
+const _: () = assert!(SHORT_FILE_SIZE == size_of::<u32>());
+const _: () = assert!(IMAGE_HEADER_SIZE == 2 * size_of::<u16>());
+// The flags of a record and its number of pages share a byte.
+const _: () = assert!(FLAGS < 1 << PAGES_SHIFT);
+const _: () = assert!(MAX_RECORD_PAGES < 1 << (u8::BITS - PAGES_SHIFT as u32));
+// Each flag of a page has a bit of its own.
+const _: () =
+    assert!((PAGE_IMAGE | PAGE_INIT | PAGE_SHORT_FILE | PAGE_SAME_FILE).count_ones() == 4);
+// The length of a record, and the data and the hole of a page, fit their fields.
+const _: () = assert!(RECORD_MAX <= u32::MAX as usize);
+const _: () = assert!(PAGE_SIZE <= u16::MAX as usize);
 
 /// The fixed part of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +96,10 @@ pub(crate) struct Header {
 impl Header {
     /// Writes the header over `out`, which has [`RECORD_HEADER_SIZE`] bytes.
     pub(crate) fn put(&self, out: &mut [u8; RECORD_HEADER_SIZE]) {
+        debug_assert!(self.length as usize >= RECORD_HEADER_SIZE, "{} bytes", self.length);
+        debug_assert!(self.length as usize <= RECORD_MAX, "{} bytes", self.length);
+        debug_assert!(self.flags & !FLAGS == 0, "unknown flags: {:#x}", self.flags);
+        debug_assert!(usize::from(self.pages) <= MAX_RECORD_PAGES, "{} pages", self.pages);
         out[0..4].copy_from_slice(&self.length.to_le_bytes());
         out[4..8].copy_from_slice(&self.crc.to_le_bytes());
         out[8..12].copy_from_slice(&self.place.to_le_bytes());
@@ -103,8 +128,7 @@ impl Header {
             flags: cursor.0.first()? & ((1 << PAGES_SHIFT) - 1),
             pages: cursor.u8()? >> PAGES_SHIFT,
         };
-        let known = FLAG_REMOVES | FLAG_SHORT_REMOVES;
-        let plausible = header.flags & !known == 0
+        let plausible = header.flags & !FLAGS == 0
             && (RECORD_HEADER_SIZE..=RECORD_MAX).contains(&(header.length as usize));
         plausible.then_some(header)
     }
@@ -180,7 +204,7 @@ fn decode_parts(record: &[u8], position: Lsn) -> Option<DecodedRecord<'_>> {
     }
     let header = Header::get(record)?;
     let mut cursor = Cursor(record.get(RECORD_HEADER_SIZE..)?);
-    let removes = match header.flags & (FLAG_REMOVES | FLAG_SHORT_REMOVES) {
+    let removes = match header.flags & FLAGS {
         0 => None,
         FLAG_REMOVES => Some((Csn(cursor.u64()?), Csn(cursor.u64()?))),
         FLAG_SHORT_REMOVES => {
@@ -223,6 +247,8 @@ fn decode_parts(record: &[u8], position: Lsn) -> Option<DecodedRecord<'_>> {
             let len = PAGE_SIZE.checked_sub(usize::from(part.hole_bytes))?;
             let bytes = cursor.take(len)?;
             let (hole_offset, hole_bytes) = (part.hole_offset, part.hole_bytes);
+            // Redo copies the bytes around the hole without another check.
+            debug_assert!(usize::from(hole_offset) <= bytes.len(), "a hole behind the page");
             Some(DecodedImage { hole_offset, hole_bytes, bytes })
         } else {
             None
@@ -230,7 +256,9 @@ fn decode_parts(record: &[u8], position: Lsn) -> Option<DecodedRecord<'_>> {
         let data = cursor.take(part.data)?;
         pages.push(DecodedPage { id: part.id, init: part.flags & PAGE_INIT != 0, image, data });
     }
+    debug_assert_eq!(pages.len(), count, "pages of the record at {position}");
     let end = position.0.checked_add(padded(record.len()) as u64)?;
+    debug_assert!(end > position.0, "a record of no byte at {position}");
     Some(DecodedRecord {
         start: position,
         lsn: Lsn(end),

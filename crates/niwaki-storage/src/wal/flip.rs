@@ -30,6 +30,13 @@ const SEARCHED_BYTES: usize = 4096;
 /// equal by chance once in 2^64 times.
 const WITNESSES: usize = 8;
 
+const _: () = assert!(CRC_BITS == LENGTH_BITS + u32::BITS as usize);
+const _: () = assert!(PLACE_BITS == CRC_BITS + u32::BITS as usize);
+const _: () = assert!(PLACE_BITS / 8 < RECORD_HEADER_SIZE);
+const _: () = assert!(SECTOR_BYTES.is_power_of_two());
+const _: () = assert!(SEARCHED_BYTES > RECORD_HEADER_SIZE);
+const _: () = assert!(WITNESSES < SECTOR_BYTES);
+
 /// Returns the possible lengths of a record at this position with one wrong bit. There are none
 /// unless the header's place field points here, with at most one wrong bit. `head` holds the
 /// header's bytes.
@@ -104,6 +111,7 @@ fn behind(mut difference: u32) -> u32 {
 /// lack one bit by chance, when it holds only zeros or a small number of the record.
 pub(super) fn was_written(record: &[u8], position: Lsn, bit: usize) -> bool {
     let wrong = bit / 8;
+    debug_assert!(wrong < record.len(), "byte {wrong} of a record of {}", record.len());
     let first = SECTOR_BYTES - position.0 as usize % SECTOR_BYTES;
     let (first, others) = record.split_at(first.min(record.len()));
     let mut start = 0;

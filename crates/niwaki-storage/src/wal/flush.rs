@@ -146,6 +146,11 @@ impl Wal {
         }
         let mut leader = self.leader.lock();
         let leader = &mut *leader;
+        debug_assert!(
+            leader.spare.is_empty(),
+            "the flush before left {} bytes",
+            leader.spare.len()
+        );
         let start = {
             let mut tail = self.tail.lock();
             let start = tail.start;
@@ -153,6 +158,8 @@ impl Wal {
             tail.start = start + leader.spare.len() as u64;
             start
         };
+        // The leader before wrote everything in front of this buffer.
+        niwaki_env::invariant!(W2, leader.written <= start, "written up to {}", leader.written);
         leader.written = start + leader.spare.len() as u64;
         if !leader.spare.is_empty() {
             let written = self.segments.write(start, &leader.spare, &mut leader.unsynced);

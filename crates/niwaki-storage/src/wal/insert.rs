@@ -29,6 +29,11 @@ const FRONT_MAX: usize = RECORD_HEADER_SIZE
     + REMOVES_SIZE
     + MAX_RECORD_PAGES * (BLOCK_HEADER_SIZE + FILE_SIZE + IMAGE_HEADER_SIZE);
 
+// One bit for each page says whether the record has its image.
+const _: () = assert!(MAX_RECORD_PAGES <= u32::BITS as usize);
+// A record with images of all its pages is not too long.
+const _: () = assert!(FRONT_MAX + MAX_RECORD_PAGES * PAGE_SIZE < RECORD_MAX);
+
 /// Counters of the log since the database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalStatistics {
@@ -144,7 +149,13 @@ impl Wal {
     /// Positions the log behind its last record. Everything before is durable.
     pub(crate) fn start_at(&self, start: &WalStart) {
         let mut tail = self.tail.lock();
-        debug_assert!(tail.buffer.is_empty());
+        debug_assert!(
+            tail.buffer.is_empty(),
+            "a record was inserted before the log's end was known"
+        );
+        debug_assert_eq!(tail.records, 0, "the log is opened a second time");
+        debug_assert!(start.previous <= start.end, "the last record is at {}", start.previous);
+        debug_assert!(start.redo <= start.end, "recovery would begin at {}", start.redo);
         tail.start = start.end.0;
         tail.previous = start.previous.0;
         tail.redo = start.redo.0;
@@ -200,6 +211,7 @@ impl Wal {
     /// image at its first change.
     pub(crate) fn begin_checkpoint(&self) -> Lsn {
         let mut tail = self.tail.lock();
+        debug_assert!(tail.redo <= tail.end(), "the redo position {} moves back", tail.redo);
         tail.redo = tail.end();
         self.redo.store(tail.redo, Ordering::Release);
         Lsn(tail.redo)
@@ -297,6 +309,7 @@ impl Wal {
                 continue;
             }
             plan.append(record, &mut tail, self.flushed.load(Ordering::Relaxed));
+            debug_assert_eq!(tail.end(), end, "the record has another length than planned");
             self.position.store(end, Ordering::Release);
             return Ok(Lsn(end));
         }
@@ -375,6 +388,8 @@ impl Plan {
         payload += record.body.iter().map(|piece| piece.len()).sum::<usize>();
         plan.length = plan.front_bytes + payload;
         assert!(plan.length <= RECORD_MAX, "a record of {} bytes", plan.length);
+        debug_assert!(plan.front_bytes <= FRONT_MAX, "{} bytes in front", plan.front_bytes);
+        debug_assert_eq!(plan.images, u64::from(plan.with_image.count_ones()), "images");
         let mut crc = crc32c::crc32c(&plan.front[RECORD_HEADER_SIZE..plan.front_bytes]);
         plan.for_each_piece(record, |piece| crc = crc32c::crc32c_append(crc, piece));
         plan.payload_crc = crc;
@@ -383,6 +398,7 @@ impl Plan {
 
     #[inline]
     fn push(&mut self, bytes: &[u8]) {
+        debug_assert!(self.front_bytes + bytes.len() <= FRONT_MAX, "too much in front");
         self.front[self.front_bytes..self.front_bytes + bytes.len()].copy_from_slice(bytes);
         self.front_bytes += bytes.len();
     }
@@ -418,6 +434,8 @@ impl Plan {
             return data;
         }
         let (hole_offset, hole_bytes) = hole(page);
+        let hole_end = usize::from(hole_offset) + usize::from(hole_bytes);
+        debug_assert!(hole_end <= PAGE_SIZE, "{id}: a hole up to {hole_end}");
         self.push(&hole_offset.to_le_bytes());
         self.push(&hole_bytes.to_le_bytes());
         PAGE_SIZE - usize::from(hole_bytes)
@@ -441,6 +459,10 @@ impl Plan {
     /// Copies the record to the end of the log.
     fn append(&self, record: &Record<'_, '_>, tail: &mut Tail, flushed: u64) {
         let position = tail.end();
+        debug_assert!(position.is_multiple_of(8), "the record before ends at {position}");
+        debug_assert!(tail.redo <= position, "recovery would begin at {}", tail.redo);
+        debug_assert!(tail.previous <= position, "the record before is at {}", tail.previous);
+        niwaki_env::invariant!(W2, flushed <= position, "durable up to {flushed} of {position}");
         let distance = |to: u64| u32::try_from(position - to).unwrap_or(u32::MAX);
         let mut header = Header {
             length: self.length as u32,

@@ -1,6 +1,6 @@
 //! A reader of the log: record after record, up to the end, with the reason for the end.
 
-use super::encode::{Header, RECORD_HEADER_SIZE, is_intact, padded, place_of};
+use super::encode::{Header, RECORD_HEADER_SIZE, RECORD_MAX, is_intact, padded, place_of};
 use super::flip;
 use super::segment::{SEGMENT_HEADER_SIZE, Segments};
 use niwaki_env::seeded_bug;
@@ -15,6 +15,9 @@ const SCAN_WHOLE: u64 = 32 << 20;
 /// Bytes at the beginning of each segment that are searched farther away.
 const SCAN_BEGINNING: u64 = 512 << 10;
 
+const _: () = assert!(CHUNK > RECORD_HEADER_SIZE);
+const _: () = assert!(SCAN_BEGINNING < SCAN_WHOLE);
+
 /// The position where the log ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadEnd {
@@ -26,6 +29,7 @@ pub struct ReadEnd {
 
 /// Length of the longest record in which a wrong bit is searched, in bytes.
 const FLIPPED_MAX: usize = 64 << 20;
+const _: () = assert!(FLIPPED_MAX <= RECORD_MAX);
 
 /// The reason why reading stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,12 +94,13 @@ impl<'s> WalReader<'s> {
 
     /// Loads at least `count` bytes from `position` into the window; false when the log has fewer.
     fn fill(&mut self, position: u64, count: usize) -> Result<bool> {
-        debug_assert!(position >= self.start);
+        debug_assert!(position >= self.start, "{position} has left the window");
         if self.start + (self.window.len() as u64) < position {
             self.window.clear();
             self.start = position;
         }
         let within = (position - self.start) as usize;
+        debug_assert!(within <= self.window.len(), "{position} lies behind the window");
         if self.window.len() - within >= count {
             return Ok(true);
         }
@@ -125,10 +130,12 @@ impl<'s> WalReader<'s> {
             return Ok(None);
         }
         let length = header.length as usize;
+        debug_assert!(length >= RECORD_HEADER_SIZE, "a record of {length} bytes was let in");
         if !self.fill(position, length)? {
             return Ok(None);
         }
         let at = (position - self.start) as usize;
+        debug_assert!(at + length <= self.window.len(), "the window lacks a part of the record");
         Ok(is_intact(&self.window[at..at + length], Lsn(position)).then_some(length))
     }
 
@@ -141,6 +148,7 @@ impl<'s> WalReader<'s> {
         let at = (self.position - self.start) as usize;
         self.previous = self.position;
         self.position += padded(length) as u64;
+        debug_assert!(self.previous < self.position, "no progress at {}", self.position);
         Ok(Some((&self.window[at..at + length], Lsn(self.previous))))
     }
 

@@ -36,6 +36,11 @@ pub const SEGMENT_HEADER_SIZE: u64 = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"NIWAKWAL");
 /// The most segment files that are kept open.
 const OPEN_MAX: usize = 8;
+// A torn write of a record cannot reach the header, which has blocks of its own.
+const _: () = assert!(SegmentHeader::BYTES as u64 <= SEGMENT_HEADER_SIZE);
+const _: () = assert!(SEGMENT_HEADER_SIZE.is_multiple_of(4096));
+// The segment that was opened last is never the one farthest away.
+const _: () = assert!(OPEN_MAX >= 2);
 /// Path of a segment under construction.
 const NEW_SEGMENT: &str = "wal/new";
 
@@ -113,6 +118,8 @@ pub(crate) struct Segments {
 impl Segments {
     pub(crate) fn new(env: Env, system: u64, timeline: u32, file_bytes: u64) -> Self {
         let file_bytes = file_bytes.max(4 * SEGMENT_HEADER_SIZE) & !4095;
+        debug_assert!(file_bytes > SEGMENT_HEADER_SIZE, "a segment of {file_bytes} bytes");
+        debug_assert!(file_bytes.is_multiple_of(4096), "a segment of {file_bytes} bytes");
         Self {
             env,
             system,
@@ -189,7 +196,9 @@ impl Segments {
         let _making = self.making.lock();
         while self.allocated() < end {
             self.gate.pass()?;
-            let number = self.allocated() / self.payload();
+            let allocated = self.allocated();
+            debug_assert!(allocated.is_multiple_of(self.payload()), "a part of a segment is ready");
+            let number = allocated / self.payload();
             let made = self.make(number);
             self.is_stuck.store(made.is_err(), Ordering::Relaxed);
             made?;
@@ -212,7 +221,9 @@ impl Segments {
             number,
             file_bytes: self.file_bytes,
         };
-        header.encode()
+        let bytes = header.encode();
+        debug_assert_eq!(SegmentHeader::decode(&bytes), Some(header), "as it will be read");
+        bytes
     }
 
     fn make(&self, number: u64) -> Result<()> {
@@ -252,6 +263,8 @@ impl Segments {
         {
             open.remove(&farthest);
         }
+        debug_assert!(open.len() <= OPEN_MAX, "{} segments are open", open.len());
+        debug_assert!(open.contains_key(&number), "segment {number} was closed at once");
     }
 
     /// Makes names in the folder durable. A failed sync ends the process. A missing folder is an
@@ -338,6 +351,7 @@ impl Segments {
         let within = position % self.payload();
         let Some(file) = self.open(number)? else { return Ok(0) };
         let here = ((self.payload() - within).min(buf.len() as u64)) as usize;
+        debug_assert!(here > 0 || buf.is_empty(), "nothing of segment {number} is read");
         let Some(part) = buf.get_mut(..here) else { return Ok(0) };
         file.read_at(part, SEGMENT_HEADER_SIZE + within)
             .map_err(|e| Error::io(format!("could not read {}", self.path(number)), e))
@@ -356,6 +370,7 @@ impl Segments {
             let number = position / self.payload();
             let within = position % self.payload();
             let here = ((self.payload() - within) as usize).min(rest.len());
+            debug_assert!(here > 0, "nothing is written to segment {number}");
             let (part, tail) = rest.split_at(here);
             let file = self.open(number).map_err(io::Error::other)?;
             let Some(file) = file else {
@@ -368,6 +383,7 @@ impl Segments {
             position += here as u64;
             rest = tail;
         }
+        debug_assert_eq!(position, start + bytes.len() as u64, "bytes were left out");
         Ok(())
     }
 
@@ -375,6 +391,7 @@ impl Segments {
     /// only in the system's memory, and after a failed sync the system takes them for clean. The
     /// log must be durable before pages reach the device.
     pub(crate) fn write_again(&self, from: Lsn, to: Lsn) -> Result<()> {
+        debug_assert!(from <= to, "the log is durable up to {from}, behind its end {to}");
         let mut bytes = vec![0; 256 * 1024];
         let mut unsynced = Vec::new();
         let mut position = from.0;
@@ -383,6 +400,7 @@ impl Segments {
             let here = (to.0 - position).min(bytes.len() as u64) as usize;
             let path = self.path(position / self.payload());
             let got = self.read(position, &mut bytes[..here])?;
+            debug_assert!(got <= here, "{got} bytes of {here}");
             if got == 0 {
                 let ends = io::ErrorKind::UnexpectedEof.into();
                 return Err(Error::io(format!("could not read {path} a second time"), ends));
@@ -461,6 +479,7 @@ impl Segments {
     /// Reuses segments that end before `redo` as new ones behind the last one, up to `keep` spare
     /// ones, and removes the others.
     pub(crate) fn recycle(&self, redo: Lsn, keep: u64, position: u64) -> Result<()> {
+        debug_assert!(redo.0 <= position, "recovery would begin at {redo}, behind {position}");
         let _making = self.making.lock();
         let first_needed = redo.0 / self.payload();
         for number in self.list()?.into_iter().filter(|&n| n < first_needed) {
@@ -469,6 +488,7 @@ impl Segments {
             let file = self.open(number)?;
             self.open.lock().remove(&number);
             let next = self.allocated() / self.payload();
+            debug_assert!(number < next, "segment {number} is needed, or is used again as {next}");
             match file {
                 Some(file) if next.saturating_sub(position / self.payload()) <= keep => {
                     // The old name goes first: a crash in between leaves only `wal/new`.
