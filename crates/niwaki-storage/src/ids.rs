@@ -57,6 +57,9 @@ impl Xid {
     }
 }
 
+const _: () = assert!(Xid::INVALID.0 < Xid::FROZEN.0);
+const _: () = assert!(Xid::FROZEN.0 < Xid::FIRST_NORMAL.0);
+
 impl OffsetNumber {
     /// No line pointer.
     pub const INVALID: Self = Self(0);
@@ -152,3 +155,8 @@ pub(crate) fn fork_file_name(file: RelFileId, fork: Fork) -> String {
 
 /// All forks of a relation.
 pub(crate) const FORKS: [Fork; 3] = [Fork::Main, Fork::FreeSpace, Fork::Visibility];
+
+// The numbers of the forks on disk count the list above.
+const _: () = assert!(FORKS[Fork::Main as usize] as u8 == Fork::Main as u8);
+const _: () = assert!(FORKS[Fork::FreeSpace as usize] as u8 == Fork::FreeSpace as u8);
+const _: () = assert!(FORKS[Fork::Visibility as usize] as u8 == Fork::Visibility as u8);

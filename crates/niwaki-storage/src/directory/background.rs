@@ -149,6 +149,8 @@ impl Storage {
         }
         self.wal.ensure_room()?;
         writer.vouched = self.log_images(Xid::INVALID, &mut [])?;
+        debug_assert!(writer.vouched > flushed, "the record vouches for itself");
+        debug_assert!(writer.vouched > known, "an older record vouched for as much");
         Ok(())
     }
 

@@ -109,6 +109,7 @@ impl Pace<'_> {
     /// Waits while a checkpoint is ahead. The checkpoint began at time `began`, at log position
     /// `redo`, and has written `done` of `total` pages.
     fn keep(&mut self, storage: &Storage, began: Duration, redo: Lsn, done: u64, total: u64) {
+        debug_assert!(done <= total, "{done} pages of {total} are written");
         let Some(pause) = &mut self.pause else { return };
         let part = done as f64 / total.max(1) as f64;
         // Ends: time passes in a pause. On a full disk there is no pause, because changes may be
@@ -141,7 +142,8 @@ impl<'a> Hurry<'a> {
 
 impl Drop for Hurry<'_> {
     fn drop(&mut self) {
-        self.0.hurry.fetch_sub(1, Ordering::Release);
+        let before = self.0.hurry.fetch_sub(1, Ordering::Release);
+        debug_assert!(before > 0, "another thread ended this one's hurry");
     }
 }
 
@@ -232,6 +234,7 @@ impl Storage {
         self.count_checkpoint(kind, began, written);
         let time_us = self.env.clock.now_unix_us();
         let lsn = self.log_checkpoint(redo, next_file, time_us)?;
+        niwaki_env::invariant!(W3, redo < lsn, "recovery would begin at {redo}, not before {lsn}");
         self.wal.flush(lsn)?;
         // Writing takes a while, so the lock is checked again.
         self.check_lock()?;
@@ -294,6 +297,7 @@ impl Storage {
 
     /// Recycles old segments, and keeps as many as the last round of log took.
     fn recycle_wal(&self, redo: Lsn, old_redo: Lsn) -> Result<()> {
+        debug_assert!(old_redo <= redo, "recovery began at {old_redo}, and now at {redo}");
         let payload = self.wal.segments.payload();
         let most = (self.options.max_wal_bytes / payload).max(2);
         let keep = ((redo.0 - old_redo.0) / payload + 2).min(most);

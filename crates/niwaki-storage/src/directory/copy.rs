@@ -31,10 +31,13 @@ impl Storage {
         let mut there = 0;
         for number in BlocksAhead::new(pool, from, fork, ReadAhead::default(), 0..blocks) {
             step()?;
+            debug_assert!(number < blocks, "block {number} of {blocks} is copied");
             if number >= there {
+                debug_assert!(there < blocks, "the copy is as long as the source");
                 let grown = pool.extend(to, fork, GROWTH.min(blocks - there))?;
                 there = grown.first.0 + grown.count;
             }
+            debug_assert!(number < there, "block {number} of a copy of {there} blocks");
             let block = BlockNumber(number);
             let source = pool.pin(PageId { file: from, fork, block })?.into_read();
             if source.is_new() {

@@ -37,6 +37,7 @@ impl Failures {
         let mut tasks = self.tasks.lock();
         let Some(task) = tasks.get_mut(name).filter(|task| task.is_failing) else { return };
         task.is_failing = false;
+        debug_assert!(task.failures > task.failures_before, "{name} fails without a failure");
         let failures = task.failures - task.failures_before;
         task.failures_before = task.failures;
         drop(tasks);
@@ -51,6 +52,7 @@ impl Failures {
         let line = format!("{name} failed, and is tried again: {error}");
         task.is_failing = true;
         task.last_error = error;
+        debug_assert!(task.failures > task.failures_told, "{name}: reported before it happened");
         let is_told = is_new || task.failures - task.failures_told >= TOLD_AGAIN;
         if is_told {
             task.failures_told = task.failures;

@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::ids::{BlockNumber, FIRST_FILE, FORKS, Fork, Lsn, RelFile, RelFileId, Xid};
 use crate::stream::method::{IoMethod, MethodInUse};
 use crate::wal::insert::Wal;
-use crate::wal::record::{LoggedPage, Manager, Record};
+use crate::wal::record::{LoggedPage, Manager, PageLog, Record};
 
 /// Kinds of the records of [`Manager::Storage`].
 pub(crate) mod kind {
@@ -246,6 +246,13 @@ impl Storage {
         }
         let lsn = self.wal.insert(&record)?;
         for page in record.pages.iter_mut() {
+            niwaki_env::invariant!(
+                W1,
+                page.target.page.lsn() < lsn,
+                "{} has LSN {}, behind the record at {lsn}",
+                page.target.id(),
+                page.target.page.lsn()
+            );
             page.target.page.set_lsn(lsn);
             page.target.settle();
         }
@@ -274,6 +281,10 @@ impl Storage {
     /// # Errors
     /// As [`Storage::log`].
     pub fn log_images(&self, xid: Xid, pages: &mut [LoggedPage<'_>]) -> Result<Lsn> {
+        debug_assert!(
+            pages.iter().all(|page| page.mode == PageLog::ForceImage),
+            "redo of images knows no other change of a page"
+        );
         self.log(Record {
             manager: Manager::Storage,
             kind: kind::IMAGES,

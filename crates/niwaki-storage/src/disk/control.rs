@@ -19,7 +19,7 @@ use niwaki_env::vfs::{OpenMode, VfsFile};
 use niwaki_env::{Env, seeded_bug};
 
 use super::cursor::Cursor;
-use super::file_table::TablePlace;
+use super::file_table::{TABLES, TablePlace};
 use crate::error::{Corruption, Error, Result};
 use crate::ids::Lsn;
 use crate::page::PAGE_SIZE;
@@ -34,6 +34,13 @@ const MAGIC: u64 = u64::from_le_bytes(*b"NIWAKCTL");
 const TABLE: u32 = 3;
 const FILLED: u32 = 4;
 const SLOT_AT: [u64; 2] = [0, 4096];
+
+// The slots do not overlap. A torn write damages one of them only.
+const _: () = assert!(Control::BYTES as u64 <= SLOT_AT[1]);
+const _: () = assert!(SLOT_AT[1].is_multiple_of(4096));
+// The number of a table of files fits its flags, and the largest number names none.
+const _: () = assert!(TABLES.len() < TABLE as usize);
+const _: () = assert!(TABLE & FILLED == 0);
 
 /// Contents of the control file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,6 +249,17 @@ impl ControlFile {
     /// write happens that only one of them allows. So nothing may be written any more.
     pub(crate) fn replace(&mut self, mut control: Control) -> Result<()> {
         control.sequence = self.current.sequence + 1;
+        let now = &self.current;
+        debug_assert_eq!(control.system, now.system, "another database");
+        debug_assert_eq!(control.segment_blocks, now.segment_blocks, "segments change their size");
+        debug_assert!(
+            control.redo >= now.redo,
+            "recovery would begin earlier, at {}",
+            control.redo
+        );
+        debug_assert!(control.checkpoint >= now.checkpoint, "an older checkpoint counts again");
+        debug_assert!(control.next_file >= now.next_file, "a file number is given twice");
+        debug_assert!(control.filled || !now.filled, "the directory is new again");
         self.write(&control)?;
         self.current = control;
         Ok(())
@@ -254,7 +272,12 @@ impl ControlFile {
         let slot = SLOT_AT[if others { (control.sequence % 2) as usize } else { 0 }];
         let failed =
             |e| Error::io("could not write the control file, so nothing is written any more", e);
-        file.write_at(&control.encode(), slot).map_err(failed)?;
+        let bytes = control.encode();
+        debug_assert!(
+            Control::decode(&bytes).is_ok_and(|read| read.as_ref() == Some(control)),
+            "the next start would refuse {control:?}"
+        );
+        file.write_at(&bytes, slot).map_err(failed)?;
         if !seeded_bug!("control_unsynced")
             && let Err(e) = file.sync_data()
         {

@@ -33,11 +33,27 @@ const ROOM: u64 = 64 << 10;
 const RUNS_MAX: usize = 64;
 const ENTRY_BYTES: usize = 28;
 
+const _: () = assert!(ROOM.is_power_of_two());
+// The run of block 0 is never forgotten, so there must be another one to forget.
+const _: () = assert!(RUNS_MAX >= 2);
+const _: () =
+    assert!(ENTRY_BYTES == size_of::<RelFileId>() + size_of::<Xid>() + 3 * size_of::<u32>());
+
 /// Blocks that hold a page, as runs that do not touch. None of these blocks may read as zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Runs(BTreeMap<u32, u32>);
 
 impl Runs {
+    /// Checks that each run has blocks, that no two runs touch, and that there are not too many.
+    fn assert_state(&self) {
+        debug_assert!(self.0.len() <= RUNS_MAX, "{} runs", self.0.len());
+        debug_assert!(self.0.iter().all(|(from, to)| from < to), "a run of no block: {self:?}");
+        debug_assert!(
+            self.0.values().zip(self.0.keys().skip(1)).all(|(end, next)| end < next),
+            "runs touch: {self:?}"
+        );
+    }
+
     /// Adds the blocks from `start` up to `end`.
     pub(crate) fn add(&mut self, mut start: u32, mut end: u32) {
         if start >= end {
@@ -55,7 +71,9 @@ impl Runs {
             end = end.max(to);
         }
         self.0.insert(start, end);
+        debug_assert!(self.0.len() <= RUNS_MAX + 1, "more than one run was added");
         if self.0.len() <= RUNS_MAX {
+            self.assert_state();
             return;
         }
         // The run of block 0 is never forgotten: block 0 is an index's first page, and a sequence's
@@ -64,6 +82,7 @@ impl Runs {
         if let Some((&shortest, _)) = others.min_by_key(|(from, to)| **to - **from) {
             self.0.remove(&shortest);
         }
+        self.assert_state();
     }
 
     /// Forgets the blocks from `blocks` on.
@@ -73,6 +92,13 @@ impl Runs {
         if let Some((_, end)) = self.0.iter_mut().next_back() {
             *end = blocks.min(*end);
         }
+        self.assert_state();
+        debug_assert!(self.end() <= blocks, "block {blocks} is left: {self:?}");
+    }
+
+    /// Returns the block behind the last run; 0 without runs.
+    fn end(&self) -> u32 {
+        self.0.last_key_value().map_or(0, |(_, end)| *end)
     }
 
     /// Returns whether the block belongs to a run.
@@ -112,6 +138,15 @@ impl KnownFile {
 pub(crate) fn encode(known: &BTreeMap<RelFileId, KnownFile>) -> Vec<u8> {
     let mut out = Vec::with_capacity(known.len() * (ENTRY_BYTES + 8));
     for (file, entry) in known {
+        entry.written.assert_state();
+        // The next start refuses a table with other runs.
+        niwaki_env::invariant!(
+            F1,
+            entry.written.end() <= entry.blocks,
+            "file {file} has {} blocks, and {:?}",
+            entry.blocks,
+            entry.written
+        );
         out.extend(file.0.to_le_bytes());
         out.extend(entry.creator.0.to_le_bytes());
         out.extend(u32::from(entry.logged).to_le_bytes());
@@ -207,6 +242,8 @@ pub(crate) fn write(env: &Env, now: TablePlace, bytes: &[u8]) -> Result<TablePla
         let there = file.len().map_err(failed)?;
         let room = (u64::from(length) + ROOM / 2).next_multiple_of(ROOM);
         if there < u64::from(length).max(1) {
+            debug_assert!(room >= u64::from(length), "room of {room} bytes for {length}");
+            debug_assert!(room > there, "no room is added to {there} bytes");
             file.allocate(there, room - there).map_err(failed)?;
             let synced = file.sync_data().and_then(|()| env.vfs.sync_dir(""));
             must(env, name, synced);
@@ -248,6 +285,13 @@ pub(crate) fn too_short(file: RelFileId, known: &KnownFile, found: Option<u32>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "runs touch")]
+    fn runs_that_touch_are_noticed() {
+        Runs(BTreeMap::from([(0, 3), (3, 5)])).assert_state();
+    }
 
     #[test]
     fn runs_are_the_blocks_that_were_added_and_not_cut() {

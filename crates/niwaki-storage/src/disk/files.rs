@@ -260,6 +260,7 @@ impl Files {
             self.open.enter(&segment);
             segments.push(segment);
         }
+        debug_assert!(number < segments.len(), "segment {number} was not made");
         Ok(Arc::clone(&segments[number]))
     }
 
@@ -278,6 +279,11 @@ impl Files {
         Ok(())
     }
 
+    /// Returns the bytes of a full segment file.
+    fn segment_bytes(&self) -> u64 {
+        u64::from(self.segment_blocks) * PAGE_SIZE as u64
+    }
+
     fn place(&self, block: u32) -> (usize, u64) {
         let segment = (block / self.segment_blocks) as usize;
         (segment, u64::from(block % self.segment_blocks) * PAGE_SIZE as u64)
@@ -285,6 +291,7 @@ impl Files {
 
     /// Reads a page below the fork's length.
     pub(crate) fn read(&self, fork: &ForkFile, id: PageId, page: &mut Page) -> Result<()> {
+        debug_assert_eq!(fork.name(), (id.file, id.fork), "a page of another fork is read");
         if id.block.0 >= fork.blocks() {
             return Err(missing_page(id, fork.blocks()));
         }
@@ -324,7 +331,14 @@ impl Files {
         pages: &mut [IoSliceMut<'_>],
         cached: bool,
     ) -> Result<usize> {
+        debug_assert_eq!(fork.name(), (first.file, first.fork), "pages of another fork are read");
+        debug_assert!(!pages.is_empty(), "a read of no page");
         let (number, offset) = self.place(first.block.0);
+        debug_assert!(
+            offset + (pages.len() * PAGE_SIZE) as u64 <= self.segment_bytes(),
+            "{} pages from {first} on are not in one segment",
+            pages.len()
+        );
         let segment = fork.segments.read().get(number).cloned();
         let Some(segment) = segment else { return Err(missing_page(first, fork.blocks())) };
         let read = self.open.with(&segment, |file| match cached {
@@ -332,6 +346,7 @@ impl Files {
             false => file.read_vectored_at(pages, offset),
         });
         let got = read.map_err(|e| Error::io(format!("could not read {first}"), e))? / PAGE_SIZE;
+        debug_assert!(got <= pages.len(), "{got} pages of {}", pages.len());
         fork.counters.reads.fetch_add(got as u64, Ordering::Relaxed);
         Ok(got)
     }
@@ -343,6 +358,7 @@ impl Files {
         fork: &ForkFile,
         first: PageId,
     ) -> Result<(Arc<dyn VfsFile>, u64)> {
+        debug_assert_eq!(fork.name(), (first.file, first.fork), "pages of another fork are read");
         let (number, offset) = self.place(first.block.0);
         let segment = fork.segments.read().get(number).cloned();
         let Some(segment) = segment else { return Err(missing_page(first, fork.blocks())) };
@@ -368,8 +384,12 @@ impl Files {
         self.gate.pass()?;
         let (number, offset) = self.place(id.block.0);
         let count = (bytes.len() / PAGE_SIZE) as u32;
+        debug_assert_eq!(fork.name(), (id.file, id.fork), "a page of another fork is written");
+        debug_assert!(!bytes.is_empty(), "a write of no page");
+        debug_assert!(bytes.len().is_multiple_of(PAGE_SIZE), "{} bytes", bytes.len());
         debug_assert!(
-            offset + bytes.len() as u64 <= u64::from(self.segment_blocks) * PAGE_SIZE as u64
+            offset + bytes.len() as u64 <= self.segment_bytes(),
+            "{count} pages from {id} on are not in one segment"
         );
         let segment = self.segment(fork, number)?;
         // Release: a thread that reads these pages later must go to the disk.
@@ -387,6 +407,7 @@ impl Files {
 
     /// Grows the fork by `count` zero pages and returns the first. The caller holds `extend_lock`.
     pub(crate) fn grow(&self, fork: &ForkFile, count: u32) -> Result<u32> {
+        debug_assert!(count > 0, "a fork grows by no page");
         self.gate.pass()?;
         let first = fork.blocks();
         let full = || {
@@ -400,6 +421,7 @@ impl Files {
         while block < end {
             let (number, offset) = self.place(block);
             let here = (self.segment_blocks - block % self.segment_blocks).min(end - block);
+            debug_assert!(here > 0, "no progress at block {block}");
             let segment = self.segment(fork, number)?;
             let bytes = u64::from(here) * PAGE_SIZE as u64;
             self.open.write(&segment, |file| file.allocate(offset, bytes)).map_err(|e| {
@@ -408,6 +430,7 @@ impl Files {
             })?;
             block += here;
         }
+        debug_assert_eq!(block, end, "pages behind the new end have room");
         // Release: a thread that reads the new length finds the segments.
         fork.blocks.store(end, Ordering::Release);
         Ok(first)
@@ -535,6 +558,7 @@ impl Files {
                     .write(&segment, again)
                     .map_err(|e| Error::io(format!("could not write {id} again"), e))?;
                 end = last - last % self.segment_blocks;
+                debug_assert!(end <= last, "no progress at block {last}");
             }
         }
         Ok(())
@@ -619,6 +643,7 @@ impl Files {
 impl ForkFile {
     /// Notes the pages in `bytes` that are not empty. The first page is block `block`.
     fn note_written(&self, block: u32, bytes: &[u8]) {
+        debug_assert!(self.fork == Fork::Main, "pages of maps may be forgotten");
         let mut written = self.written.lock();
         for (block, page) in (block..).zip(bytes.chunks_exact(PAGE_SIZE)) {
             if page[KIND_AT] != PageKind::New as u8 {

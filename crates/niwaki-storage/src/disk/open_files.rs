@@ -204,6 +204,7 @@ impl OpenFiles {
     /// Closes files until one more may be opened: first those not used for a round, and of these
     /// first those that need no sync. Files in use right now stay open.
     fn make_room(&self) {
+        debug_assert!(self.limit > 0, "no file can be open");
         let tries = 3 * self.limit;
         for turn in 0..tries {
             let next = {

@@ -73,12 +73,15 @@ impl Foresight {
     pub(crate) fn cut(&mut self, file: RelFileId, fork: Fork, blocks: u32, at: Lsn) {
         let cuts = self.cuts.entry((file, fork)).or_default();
         cuts.retain(|(_, stay)| *stay < blocks);
+        debug_assert!(cuts.last().is_none_or(|(before, _)| *before < at), "{at} is out of order");
+        debug_assert!(cuts.is_sorted_by_key(|(_, stay)| *stay), "cuts that no longer count");
         cuts.push((at, blocks));
     }
 
     /// Notes that the record that ends at `at` drops the file.
     pub fn dropped(&mut self, file: RelFileId, at: Lsn) {
-        self.dropped.insert(file, at);
+        let before = self.dropped.insert(file, at);
+        debug_assert!(before.is_none_or(|before| before <= at), "{at} is out of order");
         self.creators.remove(&file);
     }
 

@@ -300,6 +300,8 @@ fn restore(page: &mut PageWrite<'_>, image: DecodedImage<'_>) {
     let offset = usize::from(image.hole_offset);
     let end = offset + usize::from(image.hole_bytes);
     // Decoding has checked that image and hole make up a page.
+    debug_assert!(offset <= image.bytes.len(), "the hole begins at {offset}");
+    debug_assert_eq!(image.bytes.len() + end - offset, PAGE_SIZE, "image and hole");
     let (before, after) = image.bytes.split_at(offset.min(image.bytes.len()));
     page.0[..offset].copy_from_slice(before);
     page.0[offset..end].fill(0);
