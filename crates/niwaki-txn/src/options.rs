@@ -43,6 +43,8 @@ impl Default for TxnOptions {
 /// Chooses a limit: the real one, or a smaller one under the deterministic scheduler and again
 /// under the model checker.
 pub(crate) const fn limit(real: usize, scheduled: usize, model_checked: usize) -> usize {
+    debug_assert!(scheduled <= real, "a limit of the scheduler is above the real one");
+    debug_assert!(model_checked <= real, "a limit of the model checker is above the real one");
     if niwaki_env::sync::MODEL_CHECKED {
         model_checked
     } else if niwaki_env::sync::SCHEDULED {

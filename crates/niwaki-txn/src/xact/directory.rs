@@ -12,9 +12,9 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::{Csn, Xid};
 
 use crate::error::{Error, Result};
@@ -30,6 +30,10 @@ const FRAMES: usize = limit(4096, 1024, 2);
 /// Segments that stay in frames: 16 MiB. Older segments beyond this number are spilled.
 pub(crate) const FRAMES_KEPT: usize = limit(64, 0, 2);
 const FRAME_BITS: u32 = 12;
+
+const _: () = assert!(FRAMES <= 1 << FRAME_BITS, "an entry has no room for a frame's number");
+const _: () = assert!(FRAMES <= ENTRIES, "some frames can have no entry");
+const _: () = assert!(FRAMES_KEPT <= FRAMES, "more frames are kept than there are");
 
 type Frame = Box<[AtomicU64]>;
 
@@ -50,6 +54,15 @@ struct Allocator {
     free: Vec<usize>,
     /// Segments in memory and their frames.
     live: BTreeMap<u64, usize>,
+}
+
+impl Allocator {
+    /// Asserts what holds between two operations: each frame that was used holds one segment, or is
+    /// free.
+    fn assert_state(&self) {
+        debug_assert!(self.used <= FRAMES, "{} frames are used", self.used);
+        debug_assert_eq!(self.live.len() + self.free.len(), self.used, "a frame is lost or shared");
+    }
 }
 
 impl XactStates {
@@ -101,12 +114,15 @@ impl XactStates {
     /// Stores that `xid`, which was running until now, committed. The caller keeps segments from
     /// moving.
     pub(crate) fn commit(&self, xid: Xid, csn: Csn) {
+        invariant!(S1, csn.0 > ANCIENT, "the CSN {csn} of {xid} is the word of another state");
+        debug_assert!(xid.is_normal(), "the reserved id {xid} commits");
         self.store(xid, csn.0);
     }
 
     /// Stores that `xid`, which was running until now, aborted. The caller keeps segments from
     /// moving.
     pub(crate) fn abort(&self, xid: Xid) {
+        debug_assert!(xid.is_normal(), "the reserved id {xid} aborts");
         self.store(xid, ABORTED);
     }
 
@@ -147,6 +163,7 @@ impl XactStates {
         announce: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let mut allocator = self.allocator.lock();
+        allocator.assert_state();
         let entry = self.entry(segment);
         let word = entry.load(Ordering::Acquire);
         // A transaction may use its id so late that the id's segment was spilled meanwhile.
@@ -164,7 +181,9 @@ impl XactStates {
         let reused = allocator.free.pop();
         let frame = reused.unwrap_or(allocator.used);
         allocator.used = allocator.used.max(frame + 1);
-        allocator.live.insert(segment, frame);
+        let before = allocator.live.insert(segment, frame);
+        debug_assert_eq!(before, None, "segment {segment} has a frame already");
+        allocator.assert_state();
         let fresh = || (0..XIDS_PER_SEGMENT).map(|_| AtomicU64::new(RUNNING)).collect();
         let states = self.frames[frame].get_or_init(fresh);
         if reused.is_some() {
@@ -185,11 +204,13 @@ impl XactStates {
     /// Frees the frame of a segment whose states are found elsewhere from now on.
     pub(crate) fn close_segment(&self, segment: u64) {
         let mut allocator = self.allocator.lock();
+        allocator.assert_state();
         if let Some(frame) = allocator.live.remove(&segment) {
             // Release: a reader that finds the entry gone finds the states in their new place.
             self.entry(segment).store(0, Ordering::Release);
             allocator.free.push(frame);
         }
+        allocator.assert_state();
     }
 }
 
@@ -228,6 +249,13 @@ mod tests {
         let refused = states.open_segment(1 + ENTRIES as u64, || Ok(()));
         assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
         states.open_segment(1, || unreachable!("it is open")).unwrap();
+    }
+
+    #[test]
+    #[should_panic(expected = "a frame is lost or shared")]
+    #[cfg(debug_assertions)]
+    fn a_lost_frame_is_noticed() {
+        Allocator { used: 1, ..Allocator::default() }.assert_state();
     }
 
     #[test]

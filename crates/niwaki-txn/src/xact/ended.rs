@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use niwaki_env::seeded_bug;
 use niwaki_env::sync::RwLock;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::Xid;
 
 use crate::options::limit;
@@ -22,6 +22,8 @@ use crate::xact::status_page::{PackedStates, unpack};
 pub(super) const BYTES_MAX: usize = limit(8 << 20, 4 * SEGMENT_BYTES, 2 * SEGMENT_BYTES);
 /// Bytes that one segment takes besides its list.
 const SEGMENT_BYTES: usize = 80;
+
+const _: () = assert!(BYTES_MAX >= 2 * SEGMENT_BYTES, "there is room for no second segment");
 
 /// Copies of status pages. A status page never changes, so a copy stays true.
 #[derive(Debug, Default)]
@@ -55,6 +57,7 @@ const _: () = assert!(XIDS_PER_SEGMENT * 2 <= 1 << 16, "a place and a bit are tw
 
 impl Ended {
     fn new(csn: u64, states: PackedStates) -> Self {
+        invariant!(S1, csn >= ANCIENT, "{csn} stands for the commits of a segment");
         let mut others: Vec<u16> = Vec::new();
         for place in 0..XIDS_PER_SEGMENT as usize {
             match unpack(&states.0[..], place) {
@@ -64,6 +67,7 @@ impl Ended {
                 _ => others.push((place * 2 + 1) as u16),
             }
         }
+        debug_assert!(others.is_sorted_by(|a, b| a < b), "a search would miss some of {others:?}");
         let others = match size_of_val(&*others) <= STATE_BYTES {
             true => Others::Few(others.into()),
             false => Others::Many(states),
@@ -73,6 +77,7 @@ impl Ended {
 
     /// Returns the state of the transaction at a place, if it ended.
     fn state(&self, place: usize) -> Option<u64> {
+        debug_assert!(place < XIDS_PER_SEGMENT as usize, "no segment has a place {place}");
         let state = match &self.others {
             Others::Few(others) => {
                 let wanted = (place * 2) as u16;
@@ -112,6 +117,7 @@ impl EndedSegments {
     pub(crate) fn keep(&self, segment: u64, states: PackedStates, csn: u64) {
         let ended = Ended::new(csn, states);
         let mut kept = self.kept.write();
+        kept.assert_state();
         kept.bytes += ended.bytes();
         if let Some(before) = kept.segments.insert(segment, ended) {
             kept.bytes -= before.bytes();
@@ -119,6 +125,8 @@ impl EndedSegments {
         while kept.bytes > BYTES_MAX && kept.segments.len() > 1 {
             kept.remove_one(segment);
         }
+        kept.assert_state();
+        debug_assert!(kept.segments.contains_key(&segment), "the newest copy {segment} went");
     }
 
     /// Marks these segments as seen by all: no snapshot is older than their commits any more.
@@ -141,6 +149,14 @@ impl EndedSegments {
 }
 
 impl Kept {
+    /// Asserts what holds between two operations.
+    fn assert_state(&self) {
+        let (segments, bytes) = (self.segments.len(), self.bytes);
+        debug_assert!(bytes >= segments * SEGMENT_BYTES, "{segments} copies take {bytes} bytes");
+        debug_assert_eq!(segments == 0, bytes == 0, "{segments} copies take {bytes} bytes");
+        debug_assert!(bytes <= BYTES_MAX || segments == 1, "{segments} copies take {bytes} bytes");
+    }
+
     /// Removes any segment but `newest`, and the same one in every run of a schedule. The oldest
     /// segment would be the wrong choice while an old report reads old rows.
     fn remove_one(&mut self, newest: u64) {
@@ -155,6 +171,7 @@ impl Kept {
         let others = || self.segments.keys().copied().filter(|segment| *segment != newest);
         let after = self.segments.range(from..).map(|(segment, _)| *segment);
         let victim = after.take(2).find(|segment| *segment != newest).or_else(|| others().next());
+        debug_assert_ne!(victim, Some(newest), "a new copy goes at once");
         if let Some(ended) = victim.and_then(|victim| self.segments.remove(&victim)) {
             self.bytes -= ended.bytes();
         }
@@ -196,6 +213,13 @@ mod tests {
             assert_eq!(ended.state(xid(7, 2)), Some(555));
         }
         assert_eq!(ended.state(xid(8, 2)), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "0 copies take 80 bytes")]
+    #[cfg(debug_assertions)]
+    fn bytes_that_no_copy_takes_are_noticed() {
+        Kept { bytes: SEGMENT_BYTES, ..Kept::default() }.assert_state();
     }
 
     #[test]

@@ -28,6 +28,10 @@ const FIXED_BYTES: usize = 16;
 const XID_BYTES: usize = 8;
 const FILE_BYTES: usize = 9;
 
+const _: () = assert!(FIXED_BYTES == size_of::<i64>() + 2 * size_of::<u32>());
+const _: () = assert!(XID_BYTES == size_of::<Xid>());
+const _: () = assert!(FILE_BYTES == size_of::<RelFileId>() + size_of::<u8>());
+
 /// Body of a commit or abort record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndRecord<'a> {
@@ -60,6 +64,7 @@ impl EndRecord<'_> {
             bytes.extend_from_slice(&file.id.0.to_le_bytes());
             bytes.push(u8::from(file.logged));
         }
+        debug_assert_eq!(bytes.len(), length, "the record has another length than announced");
         bytes
     }
 }
@@ -114,13 +119,15 @@ pub(crate) struct StatesRecord<'a> {
 
 impl StatesRecord<'_> {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(12 + self.segments.len() * (8 + STATE_BYTES));
+        let length = 12 + self.segments.len() * (8 + STATE_BYTES);
+        let mut bytes = Vec::with_capacity(length);
         bytes.extend_from_slice(&self.next_xid.0.to_le_bytes());
         bytes.extend_from_slice(&count(self.segments.len()));
         for (segment, states) in self.segments {
             bytes.extend_from_slice(&segment.to_le_bytes());
             bytes.extend_from_slice(&states.0[..]);
         }
+        debug_assert_eq!(bytes.len(), length, "the record has another length than announced");
         bytes
     }
 }

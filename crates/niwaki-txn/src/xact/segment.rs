@@ -12,12 +12,18 @@ pub(crate) const ABORTED: u64 = 1;
 /// State: committed before every snapshot.
 pub(crate) const ANCIENT: u64 = 2;
 
+const _: () = assert!(RUNNING < ABORTED, "a frame of zeros is a segment in which all run");
+const _: () = assert!(ABORTED < ANCIENT, "the states from ANCIENT on are commits");
+
 /// Bytes of states on a page: the page without its header.
 pub(crate) const STATE_BYTES: usize = PAGE_SIZE - HEADER_SIZE;
 
 /// Transactions per segment: the number that one status page holds at two bits each. Few under the
 /// deterministic scheduler, so that segments come and go all the time.
 pub(crate) const XIDS_PER_SEGMENT: u64 = limit(STATE_BYTES * 4, 8, 4) as u64;
+
+const _: () = assert!(XIDS_PER_SEGMENT <= STATE_BYTES as u64 * 4, "a status page is too short");
+const _: () = assert!(XIDS_PER_SEGMENT >= Xid::FIRST_NORMAL.0, "segment 0 lacks a reserved id");
 
 /// Returns the number of the segment that holds the state of this transaction.
 #[inline]

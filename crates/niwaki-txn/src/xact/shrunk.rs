@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use niwaki_env::invariant;
 use niwaki_env::sync::atomic::AtomicBool;
 use niwaki_env::sync::{Mutex, RwLock, thread};
 use niwaki_storage::{
@@ -15,7 +16,7 @@ use niwaki_storage::{
 use crate::error::{Error, Result};
 use crate::xact::ended::EndedSegments;
 use crate::xact::record::RECORD_SHRUNK;
-use crate::xact::segment::{ANCIENT, RUNNING, place_of, segment_of};
+use crate::xact::segment::{ABORTED, ANCIENT, RUNNING, place_of, segment_of};
 use crate::xact::status_page::{PackedStates, unpack};
 
 /// The relation of the status pages; its number is reserved.
@@ -108,6 +109,7 @@ impl Shrunk {
 
     /// Returns the state of a transaction according to its segment's status page.
     pub(crate) fn page_state(&self, storage: &Storage, xid: Xid) -> Result<u64> {
+        debug_assert!(xid.is_normal(), "a status page is asked for the reserved id {xid}");
         if let Some(state) = self.ended.state(xid) {
             return Ok(state);
         }
@@ -115,8 +117,10 @@ impl Shrunk {
         let states = read_status_page(storage, segment)?;
         let csn = self.recent.read().get(&segment).copied().unwrap_or(ANCIENT_CSN);
         let state = state_on_page(&states, xid);
+        invariant!(S1, csn >= ANCIENT_CSN, "{csn} stands for the commits of segment {segment}");
         self.ended.keep(segment, states, csn.0);
         let state = state?;
+        debug_assert!(matches!(state, ABORTED | ANCIENT), "a status page says {state} of {xid}");
         Ok(if state == ANCIENT { csn.0 } else { state })
     }
 }

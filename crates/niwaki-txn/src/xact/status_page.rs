@@ -10,6 +10,9 @@ const UNKNOWN_BITS: u8 = 0;
 const COMMITTED_BITS: u8 = 1;
 const ABORTED_BITS: u8 = 2;
 
+const _: () = assert!(UNKNOWN_BITS == 0, "a page of zeros knows no transaction");
+const _: () = assert!(COMMITTED_BITS | ABORTED_BITS <= 0b11, "a state takes two bits");
+
 /// The states of one segment in two bits each.
 #[derive(Clone, Debug)]
 pub(crate) struct PackedStates(pub(crate) Box<[u8; STATE_BYTES]>);
@@ -35,6 +38,7 @@ impl PackedStates {
         let shift = at % 4 * 2;
         let byte = &mut self.0[at / 4];
         *byte = *byte & !(0b11 << shift) | bits << shift;
+        debug_assert!(unpack(&self.0[..], at).is_some(), "the bits at {at} have no meaning");
     }
 }
 

@@ -23,15 +23,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use niwaki_env::Env;
 use niwaki_env::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile};
+use niwaki_env::{Env, invariant};
 use niwaki_storage::{Corruption, Error as StorageError, Storage, WriteGate, Xid};
 
 use crate::error::Result;
 use crate::options::limit;
-use crate::xact::segment::{Summary, XIDS_PER_SEGMENT, place_of, segment_of};
+use crate::xact::segment::{RUNNING, Summary, XIDS_PER_SEGMENT, place_of, segment_of};
 use crate::xact::status_page::PackedStates;
 
 /// The folder of temporary files. Opening a database empties the folder.
@@ -51,6 +51,12 @@ const BLOCKS_KEPT: usize = limit(3072, 2, 1);
 /// The greatest number of running transactions of a spilled segment: each takes a word in memory. A
 /// segment with more is not spilled.
 const OPEN_MAX: usize = limit(256, 4, 2);
+
+const _: () =
+    assert!(BLOCKS * BLOCK_STATES >= XIDS_PER_SEGMENT as usize, "some states have no block");
+const _: () = assert!((BLOCKS - 1) * BLOCK_STATES < XIDS_PER_SEGMENT as usize, "a block is empty");
+const _: () = assert!(BLOCKS_KEPT > 0, "no block could be kept");
+const _: () = assert!(OPEN_MAX <= XIDS_PER_SEGMENT as usize, "a segment has no more transactions");
 
 type Block = Box<[u64]>;
 
@@ -101,6 +107,8 @@ impl Slot {
             all.used += 1;
             all.used - 1
         });
+        all.assert_state();
+        debug_assert!(number < all.used, "slot {number} was never used");
         Self { number, slots: Arc::clone(slots) }
     }
 
@@ -111,7 +119,18 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.slots.lock().free.push(self.number);
+        let mut slots = self.slots.lock();
+        debug_assert!(self.number < slots.used, "slot {} is not in the file", self.number);
+        slots.free.push(self.number);
+        slots.assert_state();
+    }
+}
+
+impl Slots {
+    /// Asserts what holds between two operations: only slots that were used are free.
+    fn assert_state(&self) {
+        let free = self.free.len();
+        debug_assert!(free as u64 <= self.used, "{free} of {} slots are free", self.used);
     }
 }
 
@@ -156,6 +175,7 @@ impl SpillFile {
     }
 
     fn write(&self, segment: &SpilledSegment, states: &[u64]) -> Result<()> {
+        debug_assert_eq!(states.len(), XIDS_PER_SEGMENT as usize, "no whole segment is written");
         self.gate.pass()?;
         let mut bytes = Vec::with_capacity(BLOCKS * BLOCK_BYTES);
         for (block, states) in states.chunks(BLOCK_STATES).enumerate() {
@@ -166,6 +186,7 @@ impl SpillFile {
             let checksum = checksum(segment.number, block, &bytes[start + WORD..]);
             bytes[start..start + WORD].copy_from_slice(&checksum.to_le_bytes());
         }
+        debug_assert_eq!(bytes.len() as u64, SLOT_BYTES, "the segment does not fill its slot");
         let written = self.file()?.write_at(&bytes, segment.slot.offset(0));
         Ok(written.map_err(|error| failed("write to", error))?)
     }
@@ -199,6 +220,15 @@ fn checksum(segment: u64, block: usize, states: &[u8]) -> u64 {
 }
 
 impl SpilledSegment {
+    /// Asserts what holds from the copy of the segment on.
+    fn assert_state(&self) {
+        let (open, number) = (&self.open, self.number);
+        debug_assert!(open.is_sorted_by(|a, b| a.0 < b.0), "a search in {number} would miss some");
+        debug_assert!(open.len() <= OPEN_MAX, "{} transactions of {number} run", open.len());
+        let in_order = self.commits.is_none_or(|(first, last)| first <= last);
+        invariant!(S1, in_order, "the first commit of {number} is after the last");
+    }
+
     fn open(&self, place: usize) -> Option<&AtomicU64> {
         let at = self.open.binary_search_by_key(&place, |(place, _)| *place).ok()?;
         Some(&self.open[at].1)
@@ -264,12 +294,15 @@ impl Spilled {
     }
 
     fn state_in_file(&self, segment: &SpilledSegment, place: usize) -> Result<u64> {
+        debug_assert!(place < XIDS_PER_SEGMENT as usize, "no segment has a place {place}");
         let (block, at) = (place / BLOCK_STATES, place % BLOCK_STATES);
         if let Some(states) = self.blocks.read().get(&(segment.number, block)) {
             return Ok(states[at]);
         }
         let states = self.read(segment, block)?;
         let state = states[at];
+        let number = segment.number;
+        debug_assert_ne!(state, RUNNING, "place {place} of {number} ran and is not in memory");
         // A thread that forgets the segment removes its cached blocks afterwards.
         let segments = self.segments.read();
         if segments.contains_key(&segment.number) {
@@ -282,6 +315,7 @@ impl Spilled {
                 blocks.remove(&victim);
             }
             blocks.insert((segment.number, block), states);
+            debug_assert!(blocks.len() <= BLOCKS_KEPT, "{} blocks are kept", blocks.len());
         }
         Ok(state)
     }
@@ -311,11 +345,13 @@ impl Spilled {
     /// no segment is left in it.
     pub(crate) fn forget(&self, segment: u64) -> Result<()> {
         if self.segments.write().remove(&segment).is_some() {
-            self.count.fetch_sub(1, Ordering::Release);
+            let before = self.count.fetch_sub(1, Ordering::Release);
+            debug_assert!(before > 0, "segment {segment} was not counted");
         }
         self.blocks.write().retain(|(of, _), _| *of != segment);
         let Some(file) = self.file.get() else { return Ok(()) };
         let mut slots = self.slots.lock();
+        slots.assert_state();
         if slots.used > 0 && slots.free.len() as u64 == slots.used && !file.gate.is_closed() {
             file.file()?.set_len(0).map_err(|error| failed("empty", error))?;
             *slots = Slots::default();

@@ -49,6 +49,7 @@ impl XactStates {
     ) -> Result<Option<SpilledSegment>> {
         let frame = self.segment(number).unwrap_or_default();
         let states: Vec<u64> = frame.iter().map(|state| state.load(Ordering::Acquire)).collect();
+        debug_assert!(!states.is_empty(), "segment {number} is not in a frame");
         let open = || (0..).zip(&states).filter(|(_, state)| **state == RUNNING);
         if open().count() > OPEN_MAX {
             return Ok(None);
@@ -61,6 +62,7 @@ impl XactStates {
             commits: summary.commits,
             open: open().map(|(place, _)| (place, AtomicU64::new(RUNNING))).collect(),
         };
+        spilled.assert_state();
         let file = match self.spilled.file.get() {
             Some(file) => file,
             None => {
@@ -75,13 +77,15 @@ impl XactStates {
     /// Moves a written segment to the file: from now on readers find its states there. The caller
     /// keeps other threads from storing a state meanwhile.
     pub(crate) fn set_aside(&self, spilled: SpilledSegment) {
+        spilled.assert_state();
         let number = spilled.number;
         let frame = self.segment(number).expect("it is in memory until now");
         for (place, state) in &spilled.open {
             // The transaction may have ended since the segment was written.
             state.store(frame[*place].load(Ordering::Acquire), Ordering::Release);
         }
-        self.spilled.segments.write().insert(number, Arc::new(spilled));
+        let before = self.spilled.segments.write().insert(number, Arc::new(spilled));
+        debug_assert!(before.is_none(), "segment {number} is spilled for the second time");
         // Release: readers look at the frame's entry first, and its store below is a release, too.
         self.spilled.count.fetch_add(1, Ordering::Release);
         self.close_segment(number);
@@ -89,6 +93,7 @@ impl XactStates {
 
     /// Stores the state of a transaction that ran when its segment was spilled.
     pub(crate) fn store_spilled(&self, xid: Xid, state: u64) {
+        debug_assert_ne!(state, RUNNING, "{xid} ends and still runs");
         let segment = self.spilled.find(segment_of(xid));
         let segment = segment.expect("a segment with a running transaction is not shrunk");
         let open = segment.open(place_of(xid)).expect("what ran is kept in memory");
