@@ -1,7 +1,7 @@
 //! Commit: durable first, visible after, in the order of the log.
 
-use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::{Csn, Lsn, RelFile, Xid};
 
 use crate::error::Result;
@@ -21,6 +21,11 @@ pub(crate) fn mark_and_publish(
     slots: &SnapshotSlots,
     commits: impl Iterator<Item = (Xid, Csn)> + Clone,
 ) {
+    invariant!(
+        S1,
+        commits.clone().is_sorted_by_key(|(_, csn)| csn),
+        "the commits to publish are not in the order of the log"
+    );
     let last = commits.clone().last().map(|(_, csn)| csn);
     if seeded_bug!("publish_before_marking")
         && let Some(last) = last
@@ -49,12 +54,17 @@ impl TransactionManager {
         body: &[u8],
         durability: Durability,
     ) -> Result<Csn> {
+        debug_assert!(xid.is_normal(), "the reserved id {xid} commits");
+        debug_assert!(subxids.first().is_none_or(|first| *first > xid), "{subxids:?} of {xid}");
+        debug_assert!(subxids.is_sorted_by(|a, b| a < b), "{subxids:?} are not as assigned");
         let log = self.log()?;
         let unflushed = durability == Durability::Async;
         let csn = {
             // One lock covers both steps, so that the queue has the log's order.
             let mut pending = self.commits.pending.lock();
             let csn = Csn(log.append(RECORD_COMMIT, xid, body)?.0);
+            let in_order = pending.back().is_none_or(|last| last.csn < csn);
+            invariant!(S1, in_order, "the queue has another order than the log at {csn}");
             pending.push_back(Pending { csn, xid, subxids: subxids.into(), unflushed });
             csn
         };
@@ -100,6 +110,9 @@ impl TransactionManager {
     /// Aborts a transaction that wrote, and removes the files it created. The record only helps
     /// readers of the log: a transaction without a commit record is aborted anyway.
     pub(crate) fn abort_transaction(&self, xid: Xid, subxids: &[Xid], files: &[RelFile]) {
+        debug_assert!(xid.is_normal(), "the reserved id {xid} aborts");
+        debug_assert!(subxids.first().is_none_or(|first| *first > xid), "{subxids:?} of {xid}");
+        debug_assert!(subxids.is_sorted_by(|a, b| a < b), "{subxids:?} are not as assigned");
         let body = EndRecord { time_us: self.env().clock.now_unix_us(), subxids, files }.encode();
         if let Ok(log) = self.log() {
             let _ = log.append(RECORD_ABORT, xid, &body);
@@ -117,7 +130,10 @@ impl TransactionManager {
     ) {
         if let Some(&first) = subxids.first() {
             // The ids were assigned in order, and the rollback removes the last ones.
-            session.subxids.lock().retain(|xid| *xid < first);
+            let mut live = session.subxids.lock();
+            debug_assert!(live.ends_with(subxids), "{subxids:?} are not the last of {live:?}");
+            live.retain(|xid| *xid < first);
+            drop(live);
             self.abort_transaction(first, &subxids[1..], files);
         } else {
             self.drop_files(files);
@@ -182,6 +198,8 @@ impl TransactionManager {
         if !waited_for {
             pending.drain(..ready);
         }
+        let next = pending.front().map(|commit| commit.csn);
+        invariant!(W2, next == blocking, "{next:?} is first in the queue, not {blocking:?}");
         // Other threads may log and publish while this one wakes the waiters. The commits are
         // published before the waiters wake (rule `published`).
         drop(pending);

@@ -9,8 +9,8 @@
 //! - Recovery after a crash shrinks everything and begins a new segment, so that the ids of lost
 //!   transactions are not assigned again. After a clean shutdown the segment goes on.
 
-use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::{
     CheckpointParticipant, Corruption, Csn, DecodedRecord, Foresight, Lsn, Manager, Record, Redo,
     ResourceManager, Storage, Xid,
@@ -74,8 +74,16 @@ impl TransactionManager {
                 continue;
             }
             let packed = self.states.pack(segment)?;
+            invariant!(
+                S1,
+                (0..XIDS_PER_SEGMENT as usize)
+                    .all(|place| unpack(&packed.0[..], place) != Some(RUNNING)),
+                "a transaction of segment {segment} runs, which would have no state any more"
+            );
             write_status_page(storage, segment, &packed)?;
             if let Some(last) = summary.last() {
+                invariant!(S1, last > ANCIENT_CSN, "{last} stands for the commits of {segment}");
+                invariant!(S1, last <= horizon.current(), "{last} of {segment} is not published");
                 self.shrunk.recent.write().insert(segment, last);
             }
             self.shrunk.ended.keep(segment, packed, summary.last().unwrap_or(ANCIENT_CSN).0);
@@ -96,6 +104,7 @@ impl TransactionManager {
     /// Spills the oldest segments beyond `FRAMES_KEPT`, one at a time.
     fn spill_segments(&self, storage: &Storage, newest: u64) -> Result<()> {
         let live = self.states.live();
+        debug_assert!(live.is_sorted(), "the oldest of {live:?} is not the first");
         let mut excess = live.len().saturating_sub(FRAMES_KEPT);
         for segment in live {
             if excess == 0 || segment >= newest {
@@ -140,23 +149,32 @@ impl TransactionManager {
             // The queue has the commits that are logged but not published yet. No transaction logs
             // a commit while the queue is locked.
             let pending = self.commits.lock();
-            for ((_, packed), (_, segment)) in segments.iter_mut().zip(&spilled) {
+            debug_assert_eq!(segments.len(), spilled.len(), "a spilled segment would be lost");
+            for ((number, packed), (of, segment)) in segments.iter_mut().zip(&spilled) {
+                debug_assert_eq!(*number, *of, "the ends of {of} would go to {number}");
                 segment.pack_ends(packed);
             }
             for segment in self.states.live() {
                 segments.push((segment, self.states.pack(segment).map_err(into_storage)?));
             }
             segments.sort_unstable_by_key(|(segment, _)| *segment);
+            let once = segments.is_sorted_by(|a, b| a.0 < b.0);
+            invariant!(W2, once, "a segment is in a frame and in the file at one time");
             for xid in pending.xids() {
                 if seeded_bug!("states_without_commit_queue") {
                     break;
                 }
-                if let Ok(at) = segments.binary_search_by_key(&segment_of(xid), |(at, _)| *at) {
+                let found = segments.binary_search_by_key(&segment_of(xid), |(at, _)| *at);
+                invariant!(W2, found.is_ok(), "no segment has the state of {xid}, which commits");
+                if let Ok(at) = found {
                     segments[at].1.set(place_of(xid), ANCIENT);
                 }
             }
         }
-        let body = StatesRecord { next_xid: self.next_xid(), segments: &segments }.encode();
+        let next_xid = self.next_xid();
+        let assigned = segments.last().is_none_or(|(last, _)| *last <= segment_of(next_xid));
+        invariant!(W2, assigned, "{next_xid} would be assigned again after a shutdown");
+        let body = StatesRecord { next_xid, segments: &segments }.encode();
         storage.log(Record {
             manager: Manager::Transaction,
             kind: RECORD_STATES,
@@ -223,6 +241,7 @@ impl TransactionManager {
 /// snapshots must see either all of the commits or none, and no crash may undo one.
 fn is_settled(summary: Summary, horizon: &Horizon, flushed: Lsn) -> bool {
     let Some((first, last)) = summary.commits else { return true };
+    invariant!(S1, first <= last, "the first commit is {first} and the last {last}");
     last <= flushed.0 && horizon.none_between(Csn(first), Csn(last))
 }
 

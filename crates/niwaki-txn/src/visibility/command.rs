@@ -37,6 +37,7 @@ impl ComboTable {
         let number = u32::try_from(self.pairs.len()).map_err(|_| Error::TooManyCommands)?;
         self.pairs.push((insert, delete));
         self.numbers.insert((insert, delete), number);
+        debug_assert_eq!(self.pairs.len(), self.numbers.len(), "two numbers stand for one pair");
         Ok(number)
     }
 

@@ -15,10 +15,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use niwaki_env::sync::plain_atomic;
-use niwaki_env::sync::{Mutex, spin_loop, thread};
+use niwaki_env::sync::{MODEL_CHECKED, Mutex, SCHEDULED, spin_loop, thread};
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::Csn;
 
 use crate::error::{Error, Result};
@@ -46,6 +46,13 @@ struct Slot {
     owner: plain_atomic::AtomicI32,
     taken_us: plain_atomic::AtomicI64,
 }
+
+const _: () = assert!(FREE != PENDING, "a snapshot that is being taken looks like none");
+const _: () = assert!(PENDING >> 1 == 0, "a snapshot looks like one that is being taken");
+const _: () = assert!(
+    SCHEDULED || MODEL_CHECKED || size_of::<Slot>() == 128,
+    "a slot shares a cache line, or takes more than it needs"
+);
 
 impl Slot {
     fn free() -> Self {
@@ -95,6 +102,8 @@ impl SnapshotSlots {
     /// Makes commits up to `csn` visible to new snapshots. The caller has stored their states
     /// already.
     pub(crate) fn publish(&self, csn: Csn) {
+        invariant!(S1, csn.0 > 0, "a snapshot of no commit would look like none");
+        invariant!(S1, csn.0 <= u64::MAX >> 1, "a slot has no room for the commit {csn}");
         // Release: pairs with the acquire in `published`.
         self.published.0.store(csn.0, Ordering::Release);
     }
@@ -102,6 +111,7 @@ impl SnapshotSlots {
     /// Takes a free slot for one registration.
     fn claim(&self) -> Result<u32> {
         if let Some(index) = self.free.lock().pop() {
+            debug_assert!((index as usize) < self.slots.len(), "there is no slot {index}");
             return Ok(index);
         }
         let capacity = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
@@ -129,7 +139,9 @@ impl SnapshotSlots {
         // sees at least the collector's C.
         fence(Ordering::SeqCst);
         let csn = self.published();
-        slot.store(csn.0 << 1 | if follows { FOLLOWS } else { 0 }, Ordering::Release);
+        let value = csn.0 << 1 | if follows { FOLLOWS } else { 0 };
+        invariant!(G1, value != FREE && value != PENDING, "the snapshot {csn} would keep nothing");
+        slot.store(value, Ordering::Release);
         csn
     }
 
@@ -155,6 +167,7 @@ impl SnapshotSlots {
         }
         horizon.snapshots.settle();
         horizon.oldest_following = oldest_following;
+        horizon.assert_state();
     }
 
     /// Reads C, then every registered snapshot: session, CSN, whether it may follow update chains,
@@ -207,6 +220,15 @@ pub struct Horizon {
 impl Horizon {
     pub(crate) fn new(interval: bool) -> Self {
         Self { interval, ..Self::default() }
+    }
+
+    /// Asserts what holds after each reading of the slots.
+    fn assert_state(&self) {
+        let snapshots = self.snapshots.as_slice();
+        let in_order = snapshots.is_sorted_by(|a, b| a < b);
+        invariant!(G1, in_order, "a search in {snapshots:?} misses one");
+        let following = self.oldest_following;
+        invariant!(G1, following <= self.current, "a follower at {following} may need later links");
     }
 
     pub(crate) fn set_interval(&mut self, interval: bool) {
@@ -389,7 +411,9 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         self.slots.release(self.index);
-        self.slots.free.lock().push(self.index);
+        let mut free = self.slots.free.lock();
+        debug_assert!(free.len() < self.slots.slots.len(), "slot {} is free twice", self.index);
+        free.push(self.index);
     }
 }
 
@@ -438,6 +462,7 @@ impl Snapshot {
     /// Returns the same snapshot at a later command of its transaction.
     #[must_use]
     pub fn at_command(&self, command: CommandId) -> Self {
+        invariant!(S1, command >= self.command, "{command:?} is before {:?}", self.command);
         let mut later = self.clone();
         later.command = command;
         later
@@ -447,7 +472,8 @@ impl Snapshot {
 impl Clone for Snapshot {
     fn clone(&self) -> Self {
         // Relaxed: this handle keeps the count above zero meanwhile.
-        self.registration.handles.fetch_add(1, Ordering::Relaxed);
+        let before = self.registration.handles.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before >= 2, "a handle is cloned after the last one has gone");
         Self { registration: Arc::clone(&self.registration), ..*self }
     }
 }
@@ -456,7 +482,9 @@ impl Drop for Snapshot {
     #[inline]
     fn drop(&mut self) {
         // AcqRel: the last handle sees that the others are done before it frees the slot.
-        if self.registration.handles.fetch_sub(1, Ordering::AcqRel) == 2 {
+        let before = self.registration.handles.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before >= 2, "the slot of a snapshot was free while a handle was alive");
+        if before == 2 {
             self.registration.slots.release(self.registration.index);
             // Release: pairs with the acquire in `take`.
             self.registration.handles.store(0, Ordering::Release);
@@ -467,6 +495,16 @@ impl Drop for Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[should_panic(expected = "G1: a search in")]
+    #[cfg(debug_assertions)]
+    fn a_horizon_out_of_order_is_noticed() {
+        let mut snapshots = CsnList::default();
+        [Csn(7), Csn(5)].into_iter().for_each(|csn| snapshots.push(csn));
+        let horizon = Horizon { current: Csn(9), snapshots, ..Horizon::new(true) };
+        horizon.assert_state();
+    }
 
     #[test]
     fn a_list_of_any_length_is_sorted_and_distinct() {
