@@ -10,6 +10,9 @@ use crate::options::limit;
 /// speed.
 const STRONG_COUNTERS: usize = limit(1024, 8, 2);
 
+const _: () = assert!(STRONG_COUNTERS.is_power_of_two(), "the high bits of a hash choose one");
+const _: () = assert!(STRONG_COUNTERS > 1, "a hash cannot be shifted by all its bits");
+
 /// Numbers of strong locks that are held or wanted, by table.
 #[derive(Debug)]
 pub(crate) struct StrongCounts(Box<[AtomicU32]>);
@@ -29,6 +32,9 @@ impl StrongCounts {
 
 /// Counters of row locks. Rows share a counter when their keys collide, which costs only speed.
 const ROW_COUNTERS: usize = limit(4096, 8, 2);
+
+const _: () = assert!(ROW_COUNTERS.is_power_of_two(), "the high bits of a hash choose one");
+const _: () = assert!(ROW_COUNTERS > 1, "a hash cannot be shifted by all its bits");
 
 /// The reserved part of all row locks, one in eight: only transactions that hold few locks may use
 /// it.
@@ -89,7 +95,8 @@ impl RowCounts {
     }
 
     pub(crate) fn give_back(&self) {
-        self.total.fetch_sub(1, Ordering::Release);
+        let before = self.total.fetch_sub(1, Ordering::Release);
+        debug_assert!(before > 0, "a row lock is given back that was not counted");
     }
 
     /// Counts a row whose lock the total includes.
@@ -98,7 +105,8 @@ impl RowCounts {
     }
 
     pub(crate) fn discount(&self, row: &RowKey) {
-        self.counter(row).fetch_sub(1, Ordering::Release);
+        let before = self.counter(row).fetch_sub(1, Ordering::Release);
+        debug_assert!(before > 0, "the lock on {row:?} was not counted");
     }
 
     /// Returns false when no session has a lock on the row.

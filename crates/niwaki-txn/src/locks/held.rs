@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use niwaki_env::sync::atomic::AtomicU64;
+use niwaki_env::sync::{MODEL_CHECKED, SCHEDULED};
 
 use crate::locks::key::{LockKey, PageKey, TableId};
 
@@ -14,12 +15,20 @@ pub(crate) const WEAK_MODES: u64 = 0b111;
 pub(crate) const TENTATIVE: u64 = 0b1000;
 const LOW_BITS: u32 = 4;
 
+const _: () = assert!(WEAK_MODES & TENTATIVE == 0, "a mode looks like a tentative lock");
+const _: () = assert!((WEAK_MODES | TENTATIVE) >> LOW_BITS == 0, "a mode is part of the table");
+
 /// A session's fast-path locks: table and weak modes in one word each, 0 when free. The session
 /// writes them. A session that wants a strong lock empties the slots that are not tentative, and
 /// moves their locks to the lock table.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct FastSlots(pub(crate) [AtomicU64; FAST_SLOTS]);
+
+const _: () = assert!(
+    SCHEDULED || MODEL_CHECKED || size_of::<FastSlots>() == 2 * 64,
+    "the slots of a session are not two cache lines"
+);
 
 impl FastSlots {
     pub(crate) fn new() -> Self {
@@ -29,6 +38,9 @@ impl FastSlots {
 
 /// Returns the word of a table and a set of weak modes.
 pub(crate) fn fast_word(table: TableId, modes: u64) -> u64 {
+    debug_assert!(fits_fast_word(table), "{table:?} does not fit beside its modes");
+    debug_assert!(modes != 0, "a lock on {table:?} in no mode looks like none");
+    debug_assert!(modes & !WEAK_MODES == 0, "{modes:#b} has a mode that is not weak");
     table.0 << LOW_BITS | modes
 }
 
@@ -88,6 +100,14 @@ impl HeldLocks {
         }
     }
 
+    /// Asserts what holds between two operations.
+    fn assert_state(&self) {
+        let (used, tables) = (self.fast_used.get(), self.queued_tables.get());
+        debug_assert!(used <= FAST_SLOTS, "{used} fast slots are in use");
+        debug_assert!(self.fast[used..].iter().all(|word| word.get() == 0), "a lock is forgotten");
+        debug_assert!(tables <= self.queued.borrow().len(), "{tables} locks on tables are noted");
+    }
+
     /// Returns whether the transaction has a lock on the table in the lock table.
     pub(crate) fn is_queued(&self, table: TableId) -> bool {
         self.queued_tables.get() > 0
@@ -109,6 +129,10 @@ impl HeldLocks {
             }
             _ => pages.len(),
         };
+        let (before, after) = pages.split_at(at);
+        debug_assert!(before.last().is_none_or(|other| other.level <= note.level), "{note:?}");
+        debug_assert!(after.first().is_none_or(|other| other.level > note.level), "{note:?}");
+        debug_assert!(note.mode.is_power_of_two(), "{note:?} is of several modes");
         pages.insert(at, note);
     }
 
@@ -121,7 +145,9 @@ impl HeldLocks {
     pub(crate) fn forget_page(&self, note: &PageNote) {
         let mut pages = self.pages.borrow_mut();
         // The note is the newest one in all likelihood.
-        if let Some(at) = pages.iter().rposition(|other| other == note) {
+        let at = pages.iter().rposition(|other| other == note);
+        debug_assert!(at.is_some(), "{note:?} would never have been released");
+        if let Some(at) = at {
             pages.remove(at);
         }
     }
@@ -138,10 +164,13 @@ impl HeldLocks {
             }
         });
         gone.for_each(drop);
+        let deepest = pages.last().map(|note| note.level);
+        debug_assert!(deepest.is_none_or(|last| last <= level), "{deepest:?} is above {level}");
     }
 
     /// Notes a lock in the lock table.
     pub(crate) fn push(&self, key: LockKey, modes: u8) {
+        debug_assert_ne!(modes, 0, "{key:?} is held in no mode");
         if let LockKey::Table(_) = key {
             self.queued_tables.set(self.queued_tables.get() + 1);
         }
@@ -150,6 +179,7 @@ impl HeldLocks {
 
     /// Removes the last note, unless only `keep` are left.
     pub(crate) fn pop(&self, keep: usize) -> Option<(LockKey, u8)> {
+        self.assert_state();
         let mut queued = self.queued.borrow_mut();
         let popped = if queued.len() > keep { queued.pop() } else { None };
         if let Some((LockKey::Table(_), _)) = popped {
@@ -161,6 +191,7 @@ impl HeldLocks {
     /// Removes the note of one lock, at any position. Returns false if there is none. The caller
     /// makes sure that no mark was taken after the lock.
     pub(crate) fn forget(&self, key: LockKey, mode: u8) -> bool {
+        self.assert_state();
         let mut queued = self.queued.borrow_mut();
         let Some(at) = queued.iter().rposition(|lock| *lock == (key, mode)) else { return false };
         queued.remove(at);
@@ -182,6 +213,7 @@ impl HeldLocks {
 
     /// Returns the mark of a savepoint that is opened inside `outer` others.
     pub(crate) fn mark(&self, outer: usize) -> LockMark {
+        self.assert_state();
         LockMark {
             fast: std::array::from_fn(|at| self.fast[at].get()),
             fast_used: self.fast_used.get(),
@@ -195,4 +227,17 @@ impl HeldLocks {
 pub(crate) fn level(savepoints: usize) -> u32 {
     // A transaction runs out of memory before it has more savepoints than this.
     u32::try_from(savepoints).unwrap_or(u32::MAX)
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "a lock is forgotten")]
+    fn a_forgotten_lock_is_noticed() {
+        let held = HeldLocks::new();
+        held.fast[3].set(fast_word(TableId(7), 1));
+        held.assert_state();
+    }
 }

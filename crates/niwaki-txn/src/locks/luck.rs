@@ -20,6 +20,9 @@ const TRY_ONE_OF: u32 = 16;
 /// Weight of one more spin in the average: one in this many.
 const LUCK_WEIGHT: u32 = 8;
 
+const _: () = assert!(LUCK_MIN < LUCK_ONE / 2, "the first waits would not spin");
+const _: () = assert!(TRY_ONE_OF > 1, "each wait would spin, worth it or not");
+
 impl Luck {
     pub(crate) fn new() -> Self {
         Self { average: AtomicU32::new(LUCK_ONE / 2), skipped: AtomicU32::new(0) }
@@ -33,6 +36,7 @@ impl Luck {
     pub(crate) fn learn(&self, rewarded: bool) {
         // Lost updates between threads only blur the average.
         let average = self.average.load(Ordering::Relaxed);
+        debug_assert!(average <= LUCK_ONE + LUCK_WEIGHT, "{average} of {LUCK_ONE} were rewarded");
         let gain = if rewarded { LUCK_ONE / LUCK_WEIGHT } else { 0 };
         self.average.store(average - average / LUCK_WEIGHT + gain, Ordering::Relaxed);
     }

@@ -36,6 +36,29 @@ const TABLE_CONFLICTS: [u8; 8] = [
     0b1111_1111, // AccessExclusive: everything
 ];
 
+const _: () = assert!(is_symmetric(&TABLE_CONFLICTS), "one excludes, the other is not excluded");
+const _: () = assert!(
+    (TABLE_CONFLICTS[0] | TABLE_CONFLICTS[1] | TABLE_CONFLICTS[2]) & 0b111 == 0,
+    "a weak mode excludes a weak one"
+);
+const _: () = assert!(TABLE_CONFLICTS[7] == u8::MAX, "the strongest mode excludes all");
+
+/// Returns whether each mode excludes the modes that exclude it.
+const fn is_symmetric(conflicts: &[u8]) -> bool {
+    let mut one = 0;
+    while one < conflicts.len() {
+        let mut other = 0;
+        while other < conflicts.len() {
+            if (conflicts[one] >> other) & 1 != (conflicts[other] >> one) & 1 {
+                return false;
+            }
+            other += 1;
+        }
+        one += 1;
+    }
+    true
+}
+
 impl TableLockMode {
     /// All modes, from weak to strong.
     pub const ALL: [Self; 8] = [
@@ -91,6 +114,9 @@ const ROW_CONFLICTS: [u8; 4] = [
     0b1111, // Update: all
 ];
 
+const _: () = assert!(is_symmetric(&ROW_CONFLICTS), "one excludes, the other is not excluded");
+const _: () = assert!(ROW_CONFLICTS[3] == 0b1111, "the strongest mode excludes all");
+
 impl RowLockMode {
     /// All modes, from weak to strong.
     pub const ALL: [Self; 4] = [Self::KeyShare, Self::Share, Self::NoKeyUpdate, Self::Update];
@@ -111,6 +137,7 @@ pub(crate) struct Mode {
 impl Mode {
     /// Returns the mode of a lock on `key` with this bit.
     pub(crate) fn of(key: &LockKey, bit: u8) -> Self {
+        debug_assert!(bit.is_power_of_two(), "{bit:#b} is not one mode of {key:?}");
         let at = bit.trailing_zeros() as usize;
         match key {
             LockKey::Table(_) | LockKey::Advisory(_) | LockKey::Notifications => {

@@ -12,6 +12,8 @@ pub(crate) enum RowSet {
     Large(Vec<u64>),
 }
 
+const _: () = assert!(size_of::<RowSet>() == size_of::<Vec<u64>>(), "a small set takes more");
+
 impl Default for RowSet {
     fn default() -> Self {
         Self::Small([0; 2])

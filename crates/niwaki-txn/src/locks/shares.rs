@@ -28,12 +28,14 @@ impl SessionShares {
     pub(crate) fn take_again(&self, key: AdvisoryKey, mode: u8) -> bool {
         let mut shares = self.0.lock();
         let Some(share) = shares.get_mut(&(key, mode)) else { return false };
+        debug_assert!(share.count > 0, "a share of {key:?} stayed without acquisitions");
         share.count = share.count.saturating_add(1);
         true
     }
 
     pub(crate) fn add(&self, key: AdvisoryKey, mode: u8, in_transaction: bool) {
-        self.0.lock().insert((key, mode), Share { count: 1, in_transaction });
+        let before = self.0.lock().insert((key, mode), Share { count: 1, in_transaction });
+        debug_assert!(before.is_none(), "acquisitions of {key:?} are forgotten: {before:?}");
     }
 
     /// Notes that the transaction takes a lock of the session. Returns true if that is new.
