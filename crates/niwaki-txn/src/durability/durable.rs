@@ -158,8 +158,11 @@ impl TransactionManager {
                 segments.push((segment, self.states.pack(segment).map_err(into_storage)?));
             }
             segments.sort_unstable_by_key(|(segment, _)| *segment);
-            let once = segments.is_sorted_by(|a, b| a.0 < b.0);
-            invariant!(W2, once, "a segment is in a frame and in the file at one time");
+            invariant!(
+                W2,
+                segments.is_sorted_by(|a, b| a.0 < b.0),
+                "a segment is in a frame and in the file at one time"
+            );
             for xid in pending.xids() {
                 if seeded_bug!("states_without_commit_queue") {
                     break;

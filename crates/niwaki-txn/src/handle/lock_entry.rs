@@ -66,6 +66,19 @@ pub(crate) enum Attempt {
 }
 
 impl Entry {
+    /// Asserts what holds between two operations.
+    fn assert_state(&self) {
+        debug_assert!(self.granted.iter().all(|it| it.modes != 0), "held in no mode: {self:?}");
+        debug_assert!(
+            self.observers.iter().all(|observer| !observer.holders.is_empty()),
+            "an observer waits for no holder: {self:?}"
+        );
+        debug_assert!(
+            self.carried.iter().all(|carried| carried.modes.is_power_of_two()),
+            "modes were carried together: {self:?}"
+        );
+    }
+
     /// Returns the modes in which the sessions that `whose` selects hold the lock.
     pub(crate) fn modes(&self, whose: impl Fn(&SessionControl) -> bool) -> u8 {
         let grants = self.granted.iter().filter(|grant| whose(&grant.session));
@@ -89,6 +102,7 @@ impl Entry {
         keeps: bool,
         jumps: bool,
     ) -> Attempt {
+        self.assert_state();
         let own = self.modes_of(session);
         if own & mode.bit != 0 {
             return Attempt::Held;
@@ -113,6 +127,7 @@ impl Entry {
     }
 
     pub(crate) fn add_modes(&mut self, session: &Arc<SessionControl>, modes: u8) {
+        debug_assert_ne!(modes, 0, "a session gets a lock in no mode");
         match self.granted.iter_mut().find(|grant| is(&grant.session, session)) {
             Some(grant) => grant.modes |= modes,
             None => self.granted.push(Grant { session: Arc::clone(session), modes }),
@@ -131,6 +146,7 @@ impl Entry {
     /// Puts the session into the queue: before the first waiter that waits for modes the session
     /// holds already, else at the end.
     pub(crate) fn enqueue(&mut self, session: &Arc<SessionControl>, mode: Mode, keeps: bool) {
+        debug_assert!(self.place_of(session).is_none(), "{session:?} waits for one lock twice");
         let own = self.modes_of(session);
         let first = self.waiters.iter().position(|waiter| waiter.mode.excludes & own != 0);
         let at = first.unwrap_or(self.waiters.len());
@@ -201,6 +217,7 @@ impl Entry {
 
     /// Takes modes away from the session and grants the locks that this frees.
     pub(crate) fn remove_modes(&mut self, session: &SessionControl, modes: u8) {
+        debug_assert_ne!(modes, 0, "a session releases a lock in no mode");
         if let Some(at) = self.granted.iter().position(|grant| is(&grant.session, session)) {
             self.granted[at].modes &= !modes;
             if self.granted[at].modes == 0 {
@@ -209,6 +226,7 @@ impl Entry {
         }
         self.tell_observers(session);
         self.grant_waiters();
+        self.assert_state();
     }
 
     /// Removes and returns the carried locks of the session in these modes; the caller releases
@@ -228,4 +246,21 @@ impl Entry {
 /// Returns whether the two are one session.
 pub(crate) fn is(one: &SessionControl, other: &SessionControl) -> bool {
     std::ptr::eq(one, other)
+}
+
+#[cfg(all(test, debug_assertions, not(any(feature = "shuttle", feature = "loom"))))]
+mod tests {
+    use niwaki_env::Env;
+
+    use super::*;
+    use crate::{TransactionManager, TxnOptions};
+
+    #[test]
+    #[should_panic(expected = "held in no mode")]
+    fn a_holder_without_a_mode_is_noticed() {
+        let manager = TransactionManager::new(Env::memory(), TxnOptions::default());
+        let session = manager.register_session().unwrap();
+        let granted = vec![Grant { session, modes: 0 }];
+        Entry { granted, ..Entry::default() }.assert_state();
+    }
 }

@@ -141,6 +141,11 @@ impl Partition {
     pub(crate) fn page(&mut self, row: &RowKey) -> (&mut PageLocks, Option<&mut Entry>) {
         let page = self.pages.entry(PageKey::of(row)).or_default();
         let promoted = page.is_promoted(row.root.offset);
+        debug_assert_eq!(
+            promoted,
+            self.entries.contains_key(&LockKey::Row(*row)),
+            "a row is promoted exactly if it has an entry: {row:?}"
+        );
         let entry = promoted.then(|| self.entries.get_mut(&LockKey::Row(*row))).flatten();
         (page, entry)
     }
@@ -156,7 +161,10 @@ impl Partition {
                 Some(_) => {}
             }
         }
-        self.entries.get(key).map_or(0, |entry| entry.modes(whose))
+        let entry = self.entries.get(key);
+        let promoted = matches!(key, LockKey::Row(_));
+        debug_assert!(entry.is_some() || !promoted, "{key:?} is promoted and has no entry");
+        entry.map_or(0, |entry| entry.modes(whose))
     }
 
     /// Removes an entry that is not needed: no session waits, and for a row, the page has the bits
@@ -171,7 +179,9 @@ impl Partition {
             return;
         };
         let (offset, page_key) = (row.root.offset, PageKey::of(row));
+        debug_assert!(self.pages.contains_key(&page_key), "{row:?} has an entry and no page");
         let Some(page) = self.pages.get_mut(&page_key) else { return };
+        debug_assert!(page.is_promoted(offset), "{row:?} has an entry and is not promoted");
         let noted = |session: &SessionControl| page.modes(offset, |whose| is(whose, session));
         if entry.granted.iter().all(|grant| grant.modes == noted(&grant.session)) {
             page.demote(offset);
@@ -210,6 +220,7 @@ impl Partition {
         session: &SessionControl,
         note: &PageNote,
     ) -> (RowSet, Vec<Carried>) {
+        debug_assert!(self.pages.contains_key(&note.page), "no set is as noted: {note:?}");
         let Some(page) = self.pages.get_mut(&note.page) else { return Default::default() };
         let (rows, promoted) = page.take(session, note);
         self.remove_if_empty(&note.page);

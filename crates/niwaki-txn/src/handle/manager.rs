@@ -17,11 +17,16 @@ use crate::xact::commit_log::{CommitLog, StorageLog};
 use crate::xact::commit_queue::CommitQueue;
 use crate::xact::directory::XactStates;
 use crate::xact::record::RECORD_SEGMENT;
-use crate::xact::segment::segment_of;
+use crate::xact::segment::{ABORTED, ANCIENT, RUNNING, segment_of};
 use crate::xact::shrunk::Shrunk;
 
 /// The first CSN that a snapshot can have; commits have greater CSNs.
 pub(crate) const CSN_BEFORE_ALL: Csn = Csn(2);
+
+const _: () = assert!(CSN_BEFORE_ALL.0 >= ANCIENT, "a snapshot would miss the oldest commits");
+const _: () = assert!(RUNNING == 0, "`status` reads 0 as running");
+const _: () = assert!(ABORTED == 1, "`status` and `committed_at_or_before` read 1 as aborted");
+const _: () = assert!(ANCIENT == 2, "`status` reads 2 as committed before every snapshot");
 
 /// Outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -60,7 +60,8 @@ impl Registry {
         for (at, session) in sessions.iter().enumerate() {
             session.each_xid(|xid| {
                 if wanted.contains(&xid) {
-                    owners.insert(xid, at);
+                    let before = owners.insert(xid, at);
+                    debug_assert!(before.is_none_or(|other| other == at), "two sessions run {xid}");
                 }
             });
         }

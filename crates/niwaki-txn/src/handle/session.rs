@@ -22,6 +22,8 @@ const TERMINATE: u32 = 2;
 /// A statement deadline is set: a check for interrupts must read the clock.
 const DEADLINE: u32 = 4;
 
+const _: () = assert!((CANCEL | TERMINATE | DEADLINE).count_ones() == 3, "two flags share a bit");
+
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 
@@ -99,6 +101,8 @@ pub enum Sleep {
     /// An update rests because an old snapshot keeps too many versions (`version_split_delay`).
     VersionSplitDelay,
 }
+
+const _: () = assert!(Sleep::PgSleep as u8 > 0, "0 stands for no sleep");
 
 impl Sleep {
     const ALL: [Self; 3] = [Self::PgSleep, Self::VacuumDelay, Self::VersionSplitDelay];

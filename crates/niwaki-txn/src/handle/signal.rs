@@ -10,6 +10,7 @@ use crate::locks::key::LockKey;
 const WAITING: u8 = 0;
 /// Signal: the awaited lock or event is there.
 const GRANTED: u8 = 1;
+
 impl SessionControl {
     /// Arms the signal. Call it before the session enters any queue.
     pub(crate) fn prepare_wait(&self, key: LockKey) {

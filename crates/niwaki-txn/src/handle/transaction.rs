@@ -178,6 +178,47 @@ impl Transaction {
         }
     }
 
+    /// Asserts what holds between two operations.
+    fn assert_state(&self) {
+        let (top, own) = (self.xid.get(), self.level_xid.get());
+        debug_assert!(
+            own == Xid::INVALID || self.is_mine(own),
+            "{own} belongs to no level of {top}"
+        );
+        debug_assert!(
+            self.subxids.borrow().first().is_none_or(|first| top != Xid::INVALID && *first > top),
+            "a subtransaction began before {top}"
+        );
+        debug_assert!(
+            self.subxids.borrow().last_chunk::<2>().is_none_or(|[before, last]| before < last),
+            "a search in the subtransactions of {top} would miss some"
+        );
+        debug_assert!(!self.reads_for_other || top == Xid::INVALID, "{top} reads for another one");
+        self.assert_levels();
+    }
+
+    /// Asserts that each savepoint began after the one around it, and before now.
+    fn assert_levels(&self) {
+        debug_assert!(
+            self.levels.borrow().last_chunk::<2>().is_none_or(|[outer, inner]| {
+                outer.subxids <= inner.subxids && outer.locks.level < inner.locks.level
+            }),
+            "a savepoint began before the one around it"
+        );
+        debug_assert!(
+            self.levels.borrow().last().is_none_or(|it| it.subxids <= self.subxids.borrow().len()),
+            "a savepoint has subtransactions that are gone"
+        );
+        debug_assert!(
+            self.levels.borrow().last().is_none_or(|it| {
+                let files = self.files.borrow();
+                it.drop_at_commit <= files.at_commit.len()
+                    && it.drop_at_abort <= files.at_abort.len()
+            }),
+            "a savepoint has files that are forgotten"
+        );
+    }
+
     /// Returns the state for parallel workers that read under a snapshot of this transaction, which
     /// keeps its locks meanwhile.
     ///
@@ -256,12 +297,15 @@ impl Transaction {
         self.command_wrote.set(true);
         let xid = self.level_xid.get();
         if xid != Xid::INVALID {
+            debug_assert!(self.is_mine(xid), "{xid} was rolled back, or is of another transaction");
             return Ok(xid);
         }
         self.assign_xid()
     }
 
     fn assign_xid(&self) -> Result<Xid> {
+        self.assert_state();
+        debug_assert!(!self.ended.get(), "a transaction writes after its end");
         if self.read_only.get() && !self.writes_temporary.get() {
             return Err(Error::ReadOnly);
         }
@@ -280,6 +324,7 @@ impl Transaction {
         self.has_subxids.set(true);
         self.session.subxids.lock().push(subxid);
         self.level_xid.set(subxid);
+        self.assert_state();
         Ok(subxid)
     }
 
@@ -402,6 +447,7 @@ impl Transaction {
     /// Opens a savepoint. The new savepoint hides an earlier one of the same name until the new one
     /// is gone.
     pub fn savepoint(&self, name: &str) {
+        self.assert_state();
         let files = self.files.borrow();
         let mut levels = self.levels.borrow_mut();
         let locks = self.held.mark(levels.len());
@@ -424,6 +470,7 @@ impl Transaction {
     /// # Errors
     /// [`Error::TooManyRowLocks`].
     pub fn keep_row_lock(&self, row: RowKey, mode: RowLockMode, holder: Xid) -> Result<()> {
+        debug_assert!(self.is_mine(holder), "{holder} is no level of this transaction");
         // A transaction that holds the row in memory now is compatible with the lock that is there
         // already.
         let locks = self.manager().locks();
@@ -456,6 +503,7 @@ impl Transaction {
     /// # Errors
     /// [`Error::NoSuchSavepoint`].
     pub fn rollback_to(&self, name: &str) -> Result<()> {
+        self.assert_state();
         let at = self.find_level(name)?;
         let mut levels = self.levels.borrow_mut();
         levels.truncate(at + 1);
@@ -473,6 +521,8 @@ impl Transaction {
         if !seeded_bug!("savepoint_locks_stay") {
             self.manager().locks().release_since(&self.session, &self.held, &level.locks);
         }
+        drop((levels, files));
+        self.assert_state();
         Ok(())
     }
 
@@ -481,6 +531,7 @@ impl Transaction {
     /// # Errors
     /// [`Error::NoSuchSavepoint`].
     pub fn release(&self, name: &str) -> Result<()> {
+        self.assert_state();
         let at = self.find_level(name)?;
         let mut levels = self.levels.borrow_mut();
         self.level_xid.set(levels[at].outer_xid);
@@ -493,6 +544,8 @@ impl Transaction {
         if !seeded_bug!("released_locks_go") {
             self.manager().locks().lower_rows(&self.session, &self.held, at);
         }
+        drop(levels);
+        self.assert_state();
         Ok(())
     }
 
@@ -524,6 +577,8 @@ impl Transaction {
     /// # Errors
     /// The errors of [`Transaction::commit`]; `then` was not called.
     pub fn commit_then(self, durability: Durability, then: impl FnOnce()) -> Result<Option<Csn>> {
+        self.assert_state();
+        debug_assert!(!self.ended.get(), "a transaction ends twice");
         if self.xid.get() == Xid::INVALID && !self.files.borrow().at_commit.is_empty() {
             // A commit record removes the files, and the record needs a transaction id.
             self.assign_xid()?;
@@ -576,6 +631,8 @@ impl Transaction {
             }
         }
         self.manager().locks().release_all(&self.session, &self.held);
+        debug_assert_eq!(self.held.count(), 0, "a lock outlives its transaction");
+        debug_assert_eq!(self.held.fast_used.get(), 0, "a lock outlives its transaction");
         // Release: the closer of the database sees everything that the transaction did.
         self.session.in_transaction.store(false, Ordering::Release);
     }
@@ -586,5 +643,23 @@ impl Drop for Transaction {
         if !self.ended.get() {
             self.abort_now();
         }
+    }
+}
+
+#[cfg(all(test, debug_assertions, not(any(feature = "shuttle", feature = "loom"))))]
+mod tests {
+    use niwaki_env::Env;
+
+    use super::*;
+    use crate::TxnOptions;
+
+    #[test]
+    #[should_panic(expected = "a subtransaction began before")]
+    fn a_subtransaction_without_a_transaction_is_noticed() {
+        let manager = TransactionManager::new(Env::memory(), TxnOptions::default());
+        let session = manager.register_session().unwrap();
+        let transaction = manager.begin(&session, BeginOptions::default()).unwrap();
+        transaction.subxids.borrow_mut().push(Xid(9));
+        transaction.assert_state();
     }
 }

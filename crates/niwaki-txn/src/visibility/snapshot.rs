@@ -225,8 +225,7 @@ impl Horizon {
     /// Asserts what holds after each reading of the slots.
     fn assert_state(&self) {
         let snapshots = self.snapshots.as_slice();
-        let in_order = snapshots.is_sorted_by(|a, b| a < b);
-        invariant!(G1, in_order, "a search in {snapshots:?} misses one");
+        invariant!(G1, snapshots.is_sorted_by(|a, b| a < b), "a search in {snapshots:?} fails");
         let following = self.oldest_following;
         invariant!(G1, following <= self.current, "a follower at {following} may need later links");
     }
@@ -497,7 +496,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "G1: a search in")]
+    #[should_panic(expected = "G1: a search in [Csn(7), Csn(5)] fails")]
     #[cfg(debug_assertions)]
     fn a_horizon_out_of_order_is_noticed() {
         let mut snapshots = CsnList::default();

@@ -58,6 +58,7 @@ impl PageLocks {
 
     /// Creates the entry of a row that has none yet, and marks the row as promoted.
     pub(crate) fn promote(&mut self, row: OffsetNumber) -> Entry {
+        debug_assert!(!self.is_promoted(row), "row {row} has an entry already");
         self.promoted.insert(row);
         let mut entry = Entry::default();
         if !seeded_bug!("promotion_without_bits") {
@@ -70,6 +71,7 @@ impl PageLocks {
 
     /// Marks the row as not promoted: its entry is gone.
     pub(crate) fn demote(&mut self, row: OffsetNumber) {
+        debug_assert!(self.is_promoted(row), "row {row} had no entry");
         self.promoted.remove(row);
     }
 
@@ -120,6 +122,7 @@ impl PageLocks {
 
     /// Puts a row into a set.
     pub(crate) fn insert(&mut self, set: usize, row: OffsetNumber) {
+        debug_assert!(!self.grants[set].rows.contains(row), "the lock on row {row} counts twice");
         self.grants[set].rows.insert(row);
     }
 
@@ -130,6 +133,11 @@ impl PageLocks {
         note: &PageNote,
         row: OffsetNumber,
     ) {
+        debug_assert!(note.mode.is_power_of_two(), "a set is of one mode: {note:?}");
+        debug_assert!(
+            self.find(session, note.mode, note.level).is_none(),
+            "one note stands for two sets: {note:?}"
+        );
         let mut rows = RowSet::default();
         rows.insert(row);
         // Most pages have one set only.
@@ -159,6 +167,7 @@ impl PageLocks {
         row: OffsetNumber,
     ) -> bool {
         let Some(at) = self.find(session, note.mode, note.level) else { return false };
+        debug_assert!(self.grants[at].rows.contains(row), "row {row} is in another set");
         self.grants[at].rows.remove(row);
         let last = self.grants[at].rows.is_empty();
         if last {
@@ -177,6 +186,7 @@ impl PageLocks {
             return Default::default();
         };
         let rows = self.grants.swap_remove(at).rows;
+        debug_assert!(!rows.is_empty(), "a set outlived its last row: {note:?}");
         let promoted = if seeded_bug!("bits_released_without_entries") || self.promoted.is_empty() {
             Vec::new()
         } else {
@@ -188,12 +198,18 @@ impl PageLocks {
     /// Moves a set to the outer level `level`, because its savepoint is released. Returns true if a
     /// set of that level absorbed the rows; then this set is removed.
     pub(crate) fn lower(&mut self, session: &SessionControl, note: &PageNote, level: u32) -> bool {
+        debug_assert!(level < note.level, "level {level} is not outside of {note:?}");
         let Some(at) = self.find(session, note.mode, note.level) else { return false };
         let Some(into) = self.find(session, note.mode, level) else {
             self.grants[at].level = level;
             return false;
         };
+        debug_assert_ne!(at, into, "a set would absorb itself: {note:?}");
         let rows = std::mem::take(&mut self.grants[at].rows);
+        debug_assert!(
+            !rows.iter().any(|row| self.grants[into].rows.contains(row)),
+            "a row is in two sets of one session and mode: {note:?}"
+        );
         rows.iter().for_each(|row| self.grants[into].rows.insert(row));
         self.grants.swap_remove(at);
         true

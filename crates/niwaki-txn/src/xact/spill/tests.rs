@@ -323,3 +323,10 @@ fn a_closed_database_has_no_file_of_states_open() {
     let error = states.spilled_state(early).unwrap().unwrap_err();
     assert!(error.to_string().contains("the database is closed"), "{error}");
 }
+
+#[test]
+#[should_panic(expected = "1 of 0 slots are free")]
+#[cfg(debug_assertions)]
+fn a_free_slot_behind_the_used_ones_is_noticed() {
+    Slots { used: 0, free: vec![0] }.assert_state();
+}
