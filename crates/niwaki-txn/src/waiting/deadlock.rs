@@ -85,7 +85,9 @@ impl<'a> Graph<'a> {
     /// Builds the graph. The lock table stays locked until the graph is dropped.
     pub(crate) fn new(locks: &'a LockManager, sessions: &'a [Arc<SessionControl>]) -> Self {
         let indexes = sessions.iter().enumerate().map(|(at, session)| (Arc::as_ptr(session), at));
-        let (indexes, owners) = (indexes.collect(), Registry::owners(sessions));
+        let indexes: HashMap<*const SessionControl, usize> = indexes.collect();
+        debug_assert_eq!(indexes.len(), sessions.len(), "a session is registered twice");
+        let owners = Registry::owners(sessions);
         Self { locks, sessions, indexes, owners, partitions: locks.lock_all() }
     }
 
@@ -161,7 +163,17 @@ impl<'a> Graph<'a> {
     fn cycle(&self, start: usize) -> Option<Vec<Link>> {
         let mut visited = vec![false; self.sessions.len()];
         let mut path = Vec::new();
-        self.search(start, start, &mut visited, &mut path).then_some(path)
+        let found = self.search(start, start, &mut visited, &mut path);
+        debug_assert_eq!(found, !path.is_empty(), "the search left {} links", path.len());
+        debug_assert!(
+            path.windows(2).all(|links| links[0].edge.to == links[1].from),
+            "a wait does not lead to the next one: {path:?}"
+        );
+        debug_assert!(
+            path.last().is_none_or(|last| last.edge.to == start),
+            "the last wait does not lead back to {start}: {path:?}"
+        );
+        found.then_some(path)
     }
 
     fn search(
@@ -202,6 +214,7 @@ impl<'a> Graph<'a> {
     /// `left` is the number of further moves that it may try.
     fn rearrange(&mut self, start: usize, left: &mut usize, moves: &mut Vec<Move>) -> bool {
         let Some(cycle) = self.cycle(start) else { return true };
+        debug_assert!(cycle[0].from == start, "the cycle begins elsewhere: {cycle:?}");
         let before = moves.len();
         // Ends: each turn takes one of the moves that are `left`, which also bounds the recursion.
         for link in cycle.iter().rev().filter(|link| link.edge.soft) {
@@ -229,6 +242,7 @@ impl<'a> Graph<'a> {
         let entry = self.partitions[self.locks.partition_of(&key)].entries.get(&key)?;
         let to = entry.place_of(&self.sessions[link.edge.to])?;
         let from = entry.place_of(session)?;
+        debug_assert!(to < from, "a soft edge leads to a waiter behind: {link:?}");
         Some(Move { waiter: link.from, ahead: link.edge.to, key, from, to })
     }
 

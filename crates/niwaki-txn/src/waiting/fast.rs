@@ -33,6 +33,11 @@ use crate::locks::mode::{Mode, TableLockMode};
 /// Looks of a mover at a tentative slot before it offers the processor to the slot's owner.
 const TENTATIVE_SPINS: u32 = 100;
 
+const _: () = assert!(
+    WEAK_MODES == (1 << (TableLockMode::RowExclusive as u64 + 1)) - 1,
+    "a slot has a bit for each mode up to the strongest weak one"
+);
+
 /// Returns whether the mode goes through the fast path.
 pub(crate) fn is_weak(mode: TableLockMode) -> bool {
     mode <= TableLockMode::RowExclusive
@@ -62,6 +67,7 @@ impl LockManager {
         table: TableId,
         mode: TableLockMode,
     ) -> Fast {
+        debug_assert!(is_weak(mode), "{mode:?} excludes a weak mode, which would not notice it");
         let bit = 1_u64 << mode as u64;
         let used = held.fast_used.get();
         for at in 0..used {
@@ -107,6 +113,9 @@ impl LockManager {
         before: u64,
         word: u64,
     ) -> Fast {
+        debug_assert!(at <= held.fast_used.get(), "a slot before {at} would stay unused");
+        debug_assert!((before | word) & TENTATIVE == 0, "{at} would never be settled");
+        debug_assert!(before & !word == 0, "slot {at} would lose a lock: {before:#x}, {word:#x}");
         // Pairs with the fence in `announce`.
         fence(Ordering::SeqCst);
         // Acquire: pairs with the release when a strong lock goes, so its holder's work is visible
@@ -170,12 +179,17 @@ impl LockManager {
         mark: Option<&LockMark>,
     ) {
         let used = held.fast_used.get();
+        debug_assert!(
+            mark.is_none_or(|mark| mark.fast_used <= used),
+            "a lock taken before the savepoint is gone"
+        );
         for at in 0..used {
             let word = held.fast[at].get();
             let kept = mark.filter(|mark| at < mark.fast_used).map_or(0, |mark| mark.fast[at]);
             if word == kept {
                 continue;
             }
+            debug_assert!(kept & !word == 0, "slot {at} lost a lock: {kept:#x}, {word:#x}");
             held.fast[at].set(kept);
             let slot = &session.fast.0[at];
             // Release: the transaction's work comes before a session that finds the table free.

@@ -105,6 +105,7 @@ impl LockManager {
     ) -> Result<()> {
         let key = LockKey::Table(table);
         let mode = Mode::from(mode);
+        debug_assert!(is_strong(mode), "no session on the fast path would notice the wait");
         self.announce(&key, mode, 0)?;
         let result = self.wait_for_holders_announced(transaction.session(), key, mode, told);
         self.retract(&key, mode);
@@ -149,6 +150,7 @@ impl LockManager {
                 break;
             }
         }
+        debug_assert!(result.is_err() || holders.is_empty(), "{} still hold it", holders.len());
         told(total, holders.len(), 0);
         session.end_wait();
         let mut partition = self.partition(&key).lock();
@@ -303,7 +305,8 @@ impl LockManager {
         match key {
             LockKey::Table(table) if is_strong(mode) => {
                 // Release: pairs with the acquire in `settle_fast`.
-                self.strong.of(*table).fetch_sub(1, Ordering::Release);
+                let before = self.strong.of(*table).fetch_sub(1, Ordering::Release);
+                debug_assert!(before > 0, "the strong lock on {table:?} was not counted");
             }
             LockKey::Row(row) => self.rows.remove(row),
             _ => {}
@@ -333,6 +336,7 @@ impl LockManager {
         let Some(entry) = partition.entries.get_mut(key) else { return false };
         let Some(at) = entry.place_of(session) else { return false };
         entry.waiters.remove(at);
+        debug_assert!(entry.place_of(session).is_none(), "{session:?} waits for {key:?} twice");
         // Waiters behind this one may have waited for this one only.
         entry.grant_waiters();
         partition.remove_if_idle(key);

@@ -107,7 +107,10 @@ impl LockManager {
         let (page, mut entry) = partition.page(row);
         let (mut attempt, set) = page.attempt(session, mode, level, offset);
         if let Some(entry) = &mut entry {
+            let has_bit = attempt == Attempt::Held;
             attempt = entry.attempt(session, mode, false, true);
+            let in_entry = attempt == Attempt::Held;
+            debug_assert!(!has_bit || in_entry, "the entry of {row:?} does not know of its bit");
         }
         if attempt != Attempt::Granted {
             return Ok(attempt == Attempt::Held);
@@ -141,6 +144,10 @@ impl LockManager {
             self.rows.give_back();
         } else {
             let note = PageNote { page: PageKey::of(row), mode, level };
+            debug_assert!(
+                page.is_promoted(row.root.offset),
+                "{row:?} was awaited without an entry"
+            );
             page.add(session, &note, row.root.offset);
             transaction.held.push_page(note);
         }
@@ -159,6 +166,10 @@ impl LockManager {
         mode: RowLockMode,
         outer: usize,
     ) -> Result<()> {
+        debug_assert!(
+            outer < transaction.savepoint_depth(),
+            "{outer} savepoints are not outer ones"
+        );
         let (session, held) = (transaction.session(), &transaction.held);
         let (mode, level, offset) = (Mode::from(mode).bit, level(outer), row.root.offset);
         let mut partition = self.partition(&LockKey::Row(row)).lock();
@@ -286,6 +297,7 @@ impl LockManager {
     /// # Errors
     /// [`Error::TooManyRowLocks`](crate::Error::TooManyRowLocks).
     pub fn carry_row_locks(&self, from: RowKey, to: RowKey) -> Result<()> {
+        debug_assert_ne!(to.root.offset, OffsetNumber::INVALID, "no row is at {}", to.root);
         if !self.rows.maybe(&from) {
             return Ok(());
         }
@@ -307,6 +319,7 @@ impl LockManager {
         mode: RowLockMode,
         policy: WaitPolicy,
     ) -> Result<Option<TupleGuard<'t>>> {
+        debug_assert_ne!(tid.offset, OffsetNumber::INVALID, "no row is at {tid} of file {file}");
         let key = LockKey::Tuple { file, tid };
         let held = (key, Mode::from(mode).bit);
         Ok(match self.acquire(transaction, key, mode.into(), policy)? {

@@ -82,7 +82,8 @@ impl SessionControl {
             }
             locks.luck.learn(granted);
         }
-        locks.spinning.fetch_sub(1, Ordering::Relaxed);
+        let before = locks.spinning.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a spinner was not counted");
         granted
     }
 }

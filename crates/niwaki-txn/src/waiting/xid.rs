@@ -33,6 +33,7 @@ impl LockManager {
         if !policy.waits(&LockKey::Transaction(xid))? {
             return Ok(false);
         }
+        debug_assert!(!transaction.is_mine(xid), "{xid} waits for its own end");
         let session = transaction.session();
         session.prepare_wait(LockKey::Transaction(xid));
         let shard = self.xids.shard(xid);
@@ -55,8 +56,10 @@ impl LockManager {
             }
         }
         drop(waiters);
-        shard.count.fetch_sub(1, Ordering::Relaxed);
-        self.xids.total.fetch_sub(1, Ordering::Relaxed);
+        let before = shard.count.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "the waiter for {xid} was not counted in its shard");
+        let before = self.xids.total.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "the waiter for {xid} was not counted");
         session.end_wait();
         result.map(|()| true)
     }

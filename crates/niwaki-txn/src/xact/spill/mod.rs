@@ -55,7 +55,6 @@ const OPEN_MAX: usize = limit(256, 4, 2);
 const _: () =
     assert!(BLOCKS * BLOCK_STATES >= XIDS_PER_SEGMENT as usize, "some states have no block");
 const _: () = assert!((BLOCKS - 1) * BLOCK_STATES < XIDS_PER_SEGMENT as usize, "a block is empty");
-const _: () = assert!(BLOCKS_KEPT > 0, "no block could be kept");
 const _: () = assert!(OPEN_MAX <= XIDS_PER_SEGMENT as usize, "a segment has no more transactions");
 
 type Block = Box<[u64]>;
