@@ -84,7 +84,9 @@ impl HeapRelation {
 
     /// Returns the bytes of a page that rows which move there leave free.
     pub(crate) fn reserve_of_moved(&self) -> usize {
-        PAGE_SIZE * usize::from(100 - self.fillfactor.clamp(10, 100)) / 100
+        let reserve = PAGE_SIZE * usize::from(100 - self.fillfactor.clamp(10, 100)) / 100;
+        debug_assert!(reserve < PAGE_SIZE, "a page takes rows, whatever its fillfactor");
+        reserve
     }
 
     /// Returns the part of each page, in percent, that insertions leave free, if the fillfactor
@@ -95,6 +97,7 @@ impl HeapRelation {
 
     /// Makes insertions leave this part of each page free from now on, as long as the heap is open.
     pub fn leave_to_updates(&self, percent: u8) {
+        debug_assert!(percent < 100, "insertions would find no room on any page");
         self.shared.left_to_updates.store(percent, Ordering::Relaxed);
     }
 
@@ -176,6 +179,11 @@ impl HeapRegistry {
 
     fn open_as(&self, file: RelFile, fillfactor: u8, pieces: bool) -> HeapRelation {
         let mut heaps = self.known.lock();
+        debug_assert!(
+            heaps.get(&file.id).is_none_or(|known| known.pieces == pieces),
+            "the rows of file {} were pieces before, or are pieces now",
+            file.id
+        );
         let open = heaps.get(&file.id).and_then(|known| known.shared.upgrade());
         let shared = open.unwrap_or_else(|| {
             heaps.retain(|_, known| known.shared.strong_count() > 0);
@@ -295,6 +303,7 @@ impl<'e> Heap<'e> {
     /// writing.
     #[inline]
     pub(crate) fn note_arrival(&self, block: BlockNumber, offset: u16) {
+        debug_assert_ne!(offset, 0, "a version comes to a line pointer of its page");
         let root = Tid { block, offset: OffsetNumber(offset) };
         self.relation.shared.arrivals.note(root);
     }

@@ -6,7 +6,7 @@
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::Page;
-use niwaki_storage::{BlockNumber, ItemId, ItemState, Mixed, OffsetNumber, Tid, Xid};
+use niwaki_storage::{BlockNumber, ItemId, ItemState, Mixed, OffsetNumber, PageKind, Tid, Xid};
 use niwaki_txn::TupleCid;
 
 use crate::format::header::{Header, NO_LINK, TUPLE_HEADER_SIZE, Tuple, flags, relative};
@@ -49,6 +49,10 @@ mod bits {
     pub(super) const KEYS_UPDATED: u8 = 8;
     pub(super) const HEAP_ONLY: u8 = 16;
     pub(super) const MIXED: u8 = 32;
+
+    const ALL: u8 = HAS_NULLS | HAS_EXTERNAL | FROZEN | KEYS_UPDATED | HEAP_ONLY | MIXED;
+    // Each has a bit of its own.
+    const _: () = assert!(ALL.count_ones() == 6);
 }
 
 /// Reads the little-endian fields of a record.
@@ -170,7 +174,8 @@ impl<'a> PlaceRow<'a> {
 fn set_moved_in(page: &mut Page, offset: u16) {
     let number = OffsetNumber(offset);
     let id = page.item_id(number);
-    page.set_item_id(number, id.with_moved_in(true));
+    let set = page.set_item_id(number, id.with_moved_in(true));
+    debug_assert!(set, "the line pointer {offset} was made for this row");
 }
 
 /// Stores a header and values at a free line pointer. Returns false if this is not possible.
@@ -187,6 +192,11 @@ fn store(page: &mut Page, offset: u16, header: Header, data: &[&[u8]]) -> bool {
         front.copy_from_slice(piece);
         rest = back;
     }
+    debug_assert!(rest.is_empty(), "the values fill the tuple");
+    debug_assert!(
+        page::tuple(page, offset).is_some_and(|stored| Header::of(stored) == header),
+        "the version at {offset} reads back"
+    );
     true
 }
 
@@ -213,6 +223,9 @@ impl EndVersion {
     /// Marks the version. Returns false when there is no version, or `xid` is out of the page's
     /// range.
     pub(crate) fn apply(&self, page: &mut Page, xid: Xid) -> bool {
+        debug_assert_eq!(self.xmax_flags & !flags::OF_XMAX, 0, "only flags of the end");
+        let locks = self.xmax_flags & flags::XMAX_LOCK_ONLY != 0;
+        debug_assert!(!locks || self.cid.is_none(), "a lock leaves the command field alone");
         let Some(xmax) = relative(page::base(page), xid) else { return false };
         let Some(bytes) = page::header_mut(page, self.offset) else { return false };
         let Some(tuple) = Tuple::new(bytes.as_slice()) else { return false };
@@ -226,7 +239,7 @@ impl EndVersion {
             header.flags |= if cid.combo { flags::COMBO_CID } else { 0 };
         }
         *bytes = header.to_bytes();
-        if self.xmax_flags & flags::XMAX_LOCK_ONLY == 0 {
+        if !locks {
             page::note_prunable(page, xmax);
         }
         true
@@ -271,6 +284,8 @@ impl<'a> UpdateOnPage<'a> {
         let end = CHUNK * chunks.take_while(|(a, b)| a == b).count();
         let rest = old.iter().rev().zip(new.iter().rev()).skip(end);
         let suffix = end + rest.take_while(|(a, b)| a == b).count();
+        debug_assert!(suffix <= old.len(), "no byte of the old values is shared twice");
+        debug_assert!(suffix <= new.len(), "no byte of the new values is shared twice");
         (prefix, suffix)
     }
 
@@ -345,6 +360,12 @@ impl<'a> UpdateOnPage<'a> {
         if page.reserve_item_at(number, len).is_none() {
             return false;
         }
+        debug_assert_ne!(self.old, self.new, "a new version has a line pointer of its own");
+        debug_assert_eq!(
+            page.item_id(OffsetNumber(self.old)),
+            old_id,
+            "the old version stays in its place"
+        );
         let new_at = usize::from(page.item_id(number).offset());
         let old_at = usize::from(old_id.offset()) + TUPLE_HEADER_SIZE;
         let old_end = usize::from(old_id.offset()) + usize::from(old_id.len());
@@ -362,8 +383,14 @@ impl<'a> UpdateOnPage<'a> {
             set_moved_in(page, self.new);
         }
         if self.mixed {
-            set_mixed(page, [root].into_iter(), Mixed::Yes);
+            let set = set_mixed(page, [root].into_iter(), Mixed::Yes);
+            debug_assert!(set, "H1: the root {root} was there before the new version");
         }
+        debug_assert!(
+            page::tuple(page, self.new).is_some_and(|new| Header::of(new) == header),
+            "the version at {} reads back",
+            self.new
+        );
         let mut xmax_flags = if self.keys_updated { flags::KEYS_UPDATED } else { 0 };
         xmax_flags |= if self.heap_only { flags::HEAP_UPDATED } else { 0 };
         let link = Tid { block, offset: number };
@@ -441,6 +468,7 @@ pub(crate) struct PrunePlan {
 /// bits of the lists of offsets.
 const REDIRECTED: u8 = 6;
 const RELINKED: u8 = 7;
+const _: () = assert!(REDIRECTED < RELINKED && (RELINKED as u32) < u8::BITS);
 
 impl PrunePlan {
     /// Returns an empty plan. Its lists have room for the removal of `versions` versions.
@@ -477,6 +505,7 @@ impl PrunePlan {
 
     /// Encodes the plan. Most passes change one or two things, so a byte says which lists follow.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        debug_assert_eq!(self.lists().len(), usize::from(REDIRECTED), "a bit for each list");
         out.extend_from_slice(&self.prune_xid.to_le_bytes());
         let mut there = u8::from(!self.redirected.is_empty()) << REDIRECTED;
         for (bit, list) in self.lists().into_iter().enumerate() {
@@ -484,7 +513,10 @@ impl PrunePlan {
         }
         there |= u8::from(!self.stubs.is_empty() || !self.relinked.is_empty()) << RELINKED;
         out.push(there);
-        let count = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_le_bytes();
+        let count = |len: usize| {
+            debug_assert!(u16::try_from(len).is_ok(), "a list of {len} line pointers of one page");
+            u16::try_from(len).unwrap_or(u16::MAX).to_le_bytes()
+        };
         for list in self.lists().into_iter().filter(|list| !list.is_empty()) {
             out.extend_from_slice(&count(list.len()));
             list.iter().for_each(|offset| out.extend_from_slice(&offset.to_le_bytes()));
@@ -611,6 +643,10 @@ impl PrunePlan {
         }
         page::set_prune_xid(page, self.prune_xid);
         page.compact();
+        debug_assert!(
+            page.kind() != PageKind::Heap || page.free_bytes() == page.free_bytes_compacted(),
+            "a compacted page has no gap between its tuples"
+        );
         fine
     }
 }
@@ -649,7 +685,12 @@ fn shrink_to_stub(page: &mut Page, relink: &Relink) -> bool {
     header.flags &= !(flags::HAS_NULLS | flags::HAS_EXTERNAL);
     header.natts = 0;
     let bytes = header.to_bytes();
-    page.overwrite_item(OffsetNumber(relink.offset), &bytes)
+    let shrunk = page.overwrite_item(OffsetNumber(relink.offset), &bytes);
+    debug_assert!(
+        !shrunk || page::tuple(page, relink.offset).is_some_and(|stub| stub.data().is_empty()),
+        "a stub has no values"
+    );
+    shrunk
 }
 
 fn clear_xmax(page: &mut Page, offset: u16) -> bool {

@@ -60,7 +60,17 @@ pub mod flags {
         XMAX_LOCK_ONLY | KEYS_UPDATED | HEAP_UPDATED | RELINKED | XMAX_ABORTED | MOVED;
     /// Bits without a meaning yet; zero.
     pub const RESERVED: u16 = 0b1100_0000_0000_0000;
+
+    const _: () = assert!(HINTS & RESERVED == 0);
+    const _: () = assert!(OF_XMAX & RESERVED == 0);
+    // A new end of a version leaves the facts about its inserter as they are.
+    const _: () = assert!(HINTS & OF_XMAX == XMAX_ABORTED);
+    const _: () = assert!(OF_XMAX & (HEAP_ONLY | STUB | UPDATED | COMBO_CID) == 0);
 }
+
+// A relative id that is not normal is the id itself.
+const _: () = assert!(Xid::INVALID.0 < Xid::FROZEN.0 && Xid::FROZEN.0 < Xid::FIRST_NORMAL.0);
+const _: () = assert!(Xid::FIRST_NORMAL.0 <= u32::MAX as u64);
 
 /// Returns the absolute id for a relative one.
 #[inline]
@@ -79,7 +89,9 @@ pub(crate) fn relative(base: u64, xid: Xid) -> Option<u32> {
         return u32::try_from(xid.0).ok();
     }
     let difference = xid.0.checked_sub(base)?;
-    u32::try_from(difference).ok().filter(|r| *r >= Xid::FIRST_NORMAL.0 as u32)
+    let found = u32::try_from(difference).ok().filter(|r| *r >= Xid::FIRST_NORMAL.0 as u32);
+    debug_assert!(found.is_none_or(|r| absolute(base, r) == xid), "{xid} reads back from {base}");
+    found
 }
 
 /// A stored tuple: header and values. At least as long as a header.
@@ -205,6 +217,7 @@ impl Header {
         b[18..20].copy_from_slice(&self.root.to_le_bytes());
         b[20..22].copy_from_slice(&self.flags.to_le_bytes());
         b[22..24].copy_from_slice(&self.natts.to_le_bytes());
+        debug_assert_eq!(Tuple::new(&b).map(Self::of), Some(self), "a header reads back");
         b
     }
 }

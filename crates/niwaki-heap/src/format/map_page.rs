@@ -36,13 +36,20 @@ impl PageVisibility {
 
 const BLOCKS_PER_BYTE: u32 = u8::BITS / BITS;
 const MASK: u8 = 3;
+const _: () = assert!(MASK as u32 == (1 << BITS) - 1);
+const _: () = assert!(BLOCKS_PER_BYTE * BITS == u8::BITS);
+const _: () = assert!(PageVisibility::AllFrozen as u8 <= MASK);
+// A page that is all-frozen is all-visible too.
+const _: () = assert!(PageVisibility::AllFrozen as u8 & PageVisibility::AllVisible as u8 != 0);
 
 /// Number of heap pages that one page of the map describes.
 pub const BLOCKS_PER_VISIBILITY_PAGE: u32 = (PAGE_SIZE - HEADER_SIZE) as u32 * BLOCKS_PER_BYTE;
 
 /// Returns the map's page that describes a heap page.
 pub(crate) fn number(block: u32) -> BlockNumber {
-    BlockNumber(block / BLOCKS_PER_VISIBILITY_PAGE)
+    let number = BlockNumber(block / BLOCKS_PER_VISIBILITY_PAGE);
+    debug_assert!(first(number) <= block, "page {number} of the map begins behind {block}");
+    number
 }
 
 /// Returns the first heap page that a page of the map describes.
@@ -52,7 +59,10 @@ pub(crate) fn first(number: BlockNumber) -> u32 {
 
 fn place(block: u32) -> (usize, u32) {
     let block = block % BLOCKS_PER_VISIBILITY_PAGE;
-    ((block / BLOCKS_PER_BYTE) as usize, BITS * (block % BLOCKS_PER_BYTE))
+    let (byte, shift) = ((block / BLOCKS_PER_BYTE) as usize, BITS * (block % BLOCKS_PER_BYTE));
+    debug_assert!(byte < PAGE_SIZE - HEADER_SIZE, "byte {byte} lies behind the page");
+    debug_assert!(shift + BITS <= u8::BITS, "the bits of a page lie in one byte");
+    (byte, shift)
 }
 
 /// Returns the bits of a heap page on its page of the map.
@@ -71,6 +81,7 @@ fn set(page: &mut Page, block: u32, to: PageVisibility) {
     if let Some(byte) = page.raw_mut().get_mut(byte) {
         *byte = *byte & !(MASK << shift) | (to as u8) << shift;
     }
+    debug_assert_eq!(get(page, block), to, "V1: the state of page {block} reads back");
 }
 
 /// A change of one heap page's bits.

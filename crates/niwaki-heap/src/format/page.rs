@@ -7,10 +7,10 @@
 //! 12  prune xid u32      hint: oldest id, relative, whose end may make something removable; 0 none
 //! ```
 
-use niwaki_storage::page::{HEADER_SIZE, ItemState, PAGE_SIZE, Page, PageKind};
+use niwaki_storage::page::{HEADER_SIZE, ITEM_ID_SIZE, ItemState, PAGE_SIZE, Page, PageKind};
 use niwaki_storage::{ItemId, Mixed, OffsetNumber, Xid};
 
-use crate::format::header::{TUPLE_HEADER_SIZE, Tuple, absolute, flags};
+use crate::format::header::{TUPLE_HEADER_SIZE, Tuple, absolute, flags, relative};
 
 /// Size of a heap page's special area, in bytes.
 pub const SPECIAL_SIZE: usize = 16;
@@ -23,16 +23,27 @@ pub const MAX_TUPLE_SIZE: usize = PAGE_SIZE - HEADER_SIZE - SPECIAL_SIZE - LINE_
 pub(crate) const MAX_ITEMS: u16 = 512;
 
 const _: () = assert!(MAX_TUPLE_SIZE == 8148);
+const _: () = assert!(LINE_POINTER_SIZE == ITEM_ID_SIZE);
+// The length field of a line pointer has 13 bits.
+const _: () = assert!(MAX_TUPLE_SIZE < 1 << 13);
+const _: () = assert!(TUPLE_HEADER_SIZE < MAX_TUPLE_SIZE);
+// A page full of DEAD line pointers still has room for rows.
+const _: () = assert!(MAX_ITEMS as usize * LINE_POINTER_SIZE < MAX_TUPLE_SIZE / 2);
 
 /// Returns the xid base of a new page. Half of the 32-bit range lies before `xid`, half after it.
 pub(crate) fn initial_base(xid: Xid) -> u64 {
-    xid.0.saturating_sub(1 << 31)
+    let base = xid.0.saturating_sub(1 << 31);
+    debug_assert!(relative(base, xid).is_some(), "a new page for {xid} takes its rows");
+    base
 }
 
 /// Initialises an empty heap page.
 pub(crate) fn init(page: &mut Page, base: u64) {
     page.init(PageKind::Heap, SPECIAL_SIZE);
     set_base(page, base);
+    debug_assert_eq!(page.special_size(), SPECIAL_SIZE, "a special area of its own size");
+    debug_assert_eq!(page.item_count(), 0, "a new page has no line pointer");
+    debug_assert_eq!(prune_xid(page), 0, "a new page has nothing to prune");
 }
 
 fn special_u32(page: &Page, at: usize) -> u32 {
@@ -154,6 +165,11 @@ impl<'p> Iterator for Chain<'p> {
         self.steps -= 1;
         let offset = std::mem::take(&mut self.next);
         let tuple = tuple(self.page, offset)?;
+        debug_assert!(
+            (1..=self.page.item_count()).contains(&offset),
+            "the chain at {} has a version outside of the page, at {offset}",
+            self.root
+        );
         let heap_only = tuple.has(flags::HEAP_ONLY);
         // Entering at a heap-only line pointer (an old TID, reused) finds nothing: H2.
         if heap_only != (offset != self.root)
@@ -215,5 +231,9 @@ pub(crate) fn has_room(page: &Page, len: usize) -> bool {
 /// Returns the line pointer that the next tuple gets.
 pub(crate) fn next_offset(page: &Page) -> u16 {
     let unused = if page.has_unused() { page.first_unused() } else { None };
-    unused.map_or_else(|| page.item_count() + 1, |number| number.0)
+    let next = unused.map_or_else(|| page.item_count() + 1, |number| number.0);
+    debug_assert_ne!(next, 0, "line pointers are numbered from 1");
+    let state = page.item_id(OffsetNumber(next)).state();
+    debug_assert_eq!(state, ItemState::Unused, "X4: the line pointer {next} is in use");
+    next
 }

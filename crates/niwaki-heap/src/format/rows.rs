@@ -89,6 +89,10 @@ impl PageRows {
     /// Returns the number of rows.
     #[inline]
     pub fn len(&self) -> usize {
+        debug_assert!(
+            self.counted.is_none() || self.slots.is_empty(),
+            "a buffer that counts rows keeps none"
+        );
         self.counted.unwrap_or(self.slots.len())
     }
 
@@ -131,6 +135,7 @@ impl PageRows {
     /// Adds to the number of rows, in a buffer that only counts.
     #[inline]
     pub(crate) fn count(&mut self, rows: usize) {
+        debug_assert!(self.is_counting(), "rows are counted in a buffer that keeps them");
         if let Some(count) = &mut self.counted {
             *count += rows;
         }
@@ -142,6 +147,8 @@ impl PageRows {
         if self.is_counting() {
             return self.count(1);
         }
+        debug_assert!(u16::try_from(row.bytes.len()).is_ok(), "a row lies on one page");
+        debug_assert!(u32::try_from(self.bytes.len()).is_ok(), "rows of one page fill 4 GiB");
         self.slots.push(Slot {
             root: row.root,
             natts: row.natts,

@@ -29,6 +29,9 @@ use niwaki_storage::Tid;
 
 /// Number of counts of a database, 8 bytes each; a power of two.
 const COUNTS: usize = 1 << 17;
+// The upper bits of a hash choose the count.
+const _: () = assert!(COUNTS.is_power_of_two() && COUNTS > 1);
+const _: () = assert!(size_of::<Option<Arrived>>() == size_of::<u64>());
 
 /// The number of versions that had come to a root, and to the roots that share its count. Counts
 /// are only compared, and never wrap around in the life of a machine. The value is the count plus

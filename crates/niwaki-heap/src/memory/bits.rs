@@ -28,6 +28,10 @@ const FIRST: u32 = if MODEL_CHECKED || SCHEDULED { 1 } else { 32 };
 /// Number of segments: enough for every possible block.
 const SEGMENTS: usize = 2 + (u32::MAX / BLOCKS_PER_WORD / FIRST).ilog2() as usize;
 
+const _: () = assert!(MASK == (1 << BITS) - 1);
+const _: () = assert!(BLOCKS_PER_WORD * BITS == u64::BITS);
+const _: () = assert!(FIRST > 0 && (SEGMENTS as u32) < u64::BITS);
+
 /// Memory used by the bits of all heaps of one database, in bytes.
 #[derive(Debug, Default)]
 pub(crate) struct MapMemory(AtomicUsize);
@@ -65,10 +69,13 @@ pub(crate) struct Bits {
 /// Returns the segment with a block's word, and the word's place there.
 fn place(block: u32) -> (usize, usize) {
     let word = block / BLOCKS_PER_WORD;
-    match (word / FIRST).checked_ilog2() {
+    let (segment, word) = match (word / FIRST).checked_ilog2() {
         None => (0, word as usize),
         Some(power) => (1 + power as usize, (word - (FIRST << power)) as usize),
-    }
+    };
+    debug_assert!(segment < SEGMENTS, "there are segments for every block, {block} too");
+    debug_assert!(word < words(segment), "word {word} of block {block} lies in another segment");
+    (segment, word)
 }
 
 fn words(segment: usize) -> usize {
@@ -130,10 +137,13 @@ impl Bits {
         // Other threads may change the other bits of the word, but not these two.
         let was = words[word].load(Ordering::Relaxed) >> shift & MASK;
         if bits & !was != 0 {
-            words[word].fetch_or(bits << shift, Ordering::Release);
+            let before = words[word].fetch_or(bits << shift, Ordering::Release) >> shift & MASK;
+            debug_assert_eq!(before, was, "V1: page {block} was marked without its latch");
         }
         if was & !bits != 0 {
-            words[word].fetch_and(!((was & !bits) << shift), Ordering::Release);
+            let clear = !((was & !bits) << shift);
+            let before = words[word].fetch_and(clear, Ordering::Release) >> shift & MASK;
+            debug_assert_eq!(before, was | bits, "V1: page {block} was marked without its latch");
         }
     }
 
@@ -165,7 +175,9 @@ impl Bits {
 
 impl Drop for Bits {
     fn drop(&mut self) {
-        self.memory.0.fetch_sub(self.bytes(), PlainOrdering::Relaxed);
+        let bytes = self.bytes();
+        let used = self.memory.0.fetch_sub(bytes, PlainOrdering::Relaxed);
+        debug_assert!(used >= bytes, "a map of {bytes} bytes goes, and all maps had {used}");
     }
 }
 

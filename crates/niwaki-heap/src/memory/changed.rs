@@ -76,7 +76,8 @@ impl ChangedTables {
             .map(|of| {
                 // Relaxed, here and above: the task that takes the list visits the table again
                 // later (see the module).
-                of.told.store(false, Ordering::Relaxed);
+                let told = of.told.swap(false, Ordering::Relaxed);
+                debug_assert!(told, "a table is on the list while its flag is up, and once");
                 of.table
             })
             .collect()

@@ -79,6 +79,7 @@ impl HeapCounters {
     /// Counts the versions that a pass removed.
     pub(crate) fn count_pass(&self, pruned: &Pruned) {
         let Pruned { removed, by_interval, aborted, .. } = *pruned;
+        debug_assert!(by_interval <= removed - aborted, "{pruned:?}: each version counts once");
         count(&self.pruned_by_horizon, (removed - by_interval - aborted) as usize);
         count(&self.pruned_by_interval, by_interval as usize);
         count(&self.pruned_aborted, aborted as usize);

@@ -20,6 +20,7 @@ use niwaki_txn::XidStatus;
 const RUNS_MAX: usize = 1024;
 /// Number of the latest runs that may grow.
 const GROWING_MAX: usize = 4;
+const _: () = assert!(GROWING_MAX < RUNS_MAX);
 
 /// A range of blocks, from the first to the last.
 pub(crate) type Blocks = RangeInclusive<u32>;
@@ -51,10 +52,12 @@ impl Filled {
         };
         if let Some(run) = late.find(near) {
             run.last = run.last.max(block);
+            debug_assert!((run.first..=run.last).contains(&block), "the run has the page");
             return None;
         }
         let forgotten = (runs.len() >= RUNS_MAX).then(|| runs.remove(0));
         runs.push(Run { xid, first: block, last: block });
+        debug_assert!(forgotten.is_none_or(|run| run.first <= run.last), "a run has a page");
         // Relaxed, here and below: a hint orders nothing.
         self.count.store(runs.len(), Ordering::Relaxed);
         forgotten.map(|run| run.first..=run.last)

@@ -43,6 +43,10 @@ pub(crate) const UNKNOWN: u8 = 1;
 pub(crate) const NEARLY_FULL: usize = PAGE_SIZE / 4;
 /// Number of unknown pages to look at for each page by which the heap grows.
 pub(crate) const LOOKS: u32 = 16;
+// A page that was never used has the largest value, so it takes every row.
+const _: () = assert!(PAGE_SIZE / UNIT > u8::MAX as usize);
+const _: () = assert!(NEARLY_FULL / UNIT < u8::MAX as usize);
+const _: () = assert!(NEARLY_FULL / UNIT > UNKNOWN as usize);
 
 /// The known room of one heap's pages.
 #[derive(Debug)]
@@ -87,18 +91,26 @@ impl Default for FreeSpace {
 /// Returns the units that `free_bytes` contain; [`UNKNOWN`] is none of them.
 pub(crate) fn units(free_bytes: usize) -> u8 {
     let units = u8::try_from(free_bytes / UNIT).unwrap_or(u8::MAX);
+    debug_assert!(usize::from(units) * UNIT <= free_bytes, "the map promises what is there");
     if units == UNKNOWN { 0 } else { units }
 }
 
 /// Returns the units that guarantee `bytes`; the largest value stands for an empty page.
 fn units_needed(bytes: usize) -> u8 {
-    u8::try_from(bytes.div_ceil(UNIT)).unwrap_or(u8::MAX)
+    let needed = u8::try_from(bytes.div_ceil(UNIT)).unwrap_or(u8::MAX);
+    debug_assert!(
+        needed == u8::MAX || usize::from(needed) * UNIT >= bytes,
+        "{needed} units are less than {bytes} bytes"
+    );
+    needed
 }
 
 impl FreeSpace {
     /// Records the room of a page.
     pub(crate) fn record(&self, block: u32, free_bytes: usize) {
+        debug_assert!(free_bytes <= PAGE_SIZE, "{free_bytes} bytes are free on one page");
         let value = units(free_bytes);
+        debug_assert_ne!(value, UNKNOWN, "known room reads as an unknown page");
         let at = block as usize;
         let map = self.map.read();
         if let Some(entry) = map.get(at) {
@@ -143,6 +155,7 @@ impl FreeSpace {
     }
 
     pub(crate) fn set_target(&self, slot: usize, block: Option<u32>) {
+        debug_assert_ne!(block, Some(u32::MAX), "no heap has this block");
         let value = block.map_or(0, |block| block.saturating_add(1));
         self.targets[slot % TARGETS].store(value, Ordering::Relaxed);
     }
@@ -217,6 +230,7 @@ impl FreeSpace {
     /// Adds the looks that are owed after the heap has grown by `pages` pages; one page is used at
     /// once.
     pub(crate) fn owe(&self, pages: u32) {
+        debug_assert_ne!(pages, 0, "looks are owed for a heap that has grown");
         let looks = pages.saturating_sub(1) * LOOKS;
         let add = |owed: u32| Some(owed.saturating_add(looks));
         // The update always succeeds.
@@ -243,6 +257,10 @@ impl FreeSpace {
                 self.set_target(slot, None);
             }
         }
+        debug_assert!(
+            self.any_target().is_none_or(|block| block < blocks),
+            "a session inserts into a page behind the end, {blocks}"
+        );
     }
 }
 

@@ -78,6 +78,7 @@ impl LeftOnPage {
     /// Adds a version with `data_bytes` bytes of values that stays for the snapshots from `first`
     /// to `last`.
     pub(crate) fn add(&mut self, (first, last): (Csn, Csn), data_bytes: usize) {
+        debug_assert!(first <= last, "the oldest keeper {first} is newer than the newest, {last}");
         let held = Held { versions: 1, bytes: (data_bytes + TUPLE_HEADER_SIZE) as u64 };
         match self.0.iter_mut().find(|note| (note.first, note.last) == (first, last)) {
             Some(note) => note.held.add(held),
@@ -101,10 +102,13 @@ impl HeldVersions {
         } else if before < BLOCKS_MAX || notes.contains_key(&block) {
             notes.insert(block, left.0);
         }
+        debug_assert!(notes.len() <= BLOCKS_MAX, "{} blocks have notes in a part", notes.len());
+        debug_assert!(notes.len().abs_diff(before) <= 1, "a note is of one block");
         if notes.len() > before {
             self.blocks.fetch_add(1, Ordering::Relaxed);
         } else if notes.len() < before {
-            self.blocks.fetch_sub(1, Ordering::Relaxed);
+            let noted = self.blocks.fetch_sub(1, Ordering::Relaxed);
+            debug_assert_ne!(noted, 0, "a block that was not counted loses its note");
         }
     }
 
@@ -114,7 +118,9 @@ impl HeldVersions {
             let mut notes = part.lock();
             let before = notes.len();
             notes.retain(|block, _| *block < first);
-            self.blocks.fetch_sub(before - notes.len(), Ordering::Relaxed);
+            let gone = before - notes.len();
+            let noted = self.blocks.fetch_sub(gone, Ordering::Relaxed);
+            debug_assert!(noted >= gone, "{gone} of {noted} blocks with notes are cut off");
         }
     }
 
@@ -135,6 +141,7 @@ impl HeldVersions {
 
     /// Adds, for each of [`Holders::snapshots`], the versions that it alone keeps.
     pub(crate) fn add_alone(&self, holders: &Holders, alone: &mut [Held]) {
+        debug_assert_eq!(alone.len(), holders.snapshots().len(), "a sum for each snapshot");
         if self.blocks.load(Ordering::Relaxed) == 0 {
             return;
         }

@@ -58,6 +58,8 @@ impl KeysLeft {
         }
         let begin = self.bytes.len();
         let written = write(&mut self.bytes);
+        debug_assert!(self.bytes.len() >= begin, "a key is appended to the keys before it");
+        debug_assert!(u32::try_from(self.bytes.len()).is_ok(), "the keys of one version fit");
         match &written {
             Ok(true) => self.keys.push((index, self.bytes.len() as u32)),
             Ok(false) | Err(_) => self.bytes.truncate(begin),
@@ -83,6 +85,8 @@ impl KeysLeft {
 
     /// Returns the index and the key of each entry.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &[u8])> {
+        let last = self.keys.last().map_or(0, |&(_, end)| end as usize);
+        debug_assert_eq!(last, self.bytes.len(), "the last key ends where the bytes do");
         let begins = std::iter::once(0).chain(self.keys.iter().map(|&(_, end)| end));
         let keys = self.keys.iter().zip(begins);
         keys.map(|(&(index, end), begin)| (index, &self.bytes[begin as usize..end as usize]))

@@ -87,6 +87,14 @@ struct Part {
 }
 
 impl Part {
+    /// Asserts that the number of records is that of the blocks, and keeps to its limit.
+    fn assert_state(&self) {
+        debug_assert!(self.count >= self.blocks.len(), "a block has no record");
+        debug_assert_eq!(self.count == 0, self.blocks.is_empty(), "records without a block");
+        debug_assert!(self.count <= RECORDS_MAX, "{} records", self.count);
+        debug_assert!(self.count == 0 || self.begun.is_some(), "a record that never began");
+    }
+
     fn find(&mut self, root: Tid) -> Option<&mut Record> {
         let records = self.blocks.get_mut(&root.block.0)?;
         records.iter_mut().find(|record| record.offset == root.offset.0)
@@ -100,11 +108,13 @@ impl Part {
         if records.is_empty() {
             self.blocks.remove(&block);
         }
+        self.assert_state();
     }
 
     fn end_all(&mut self) {
         self.blocks.clear();
         self.count = 0;
+        self.assert_state();
     }
 
     fn begin(&mut self, root: Tid) {
@@ -112,6 +122,7 @@ impl Part {
             self.end_all();
         }
         let id = self.begun.map_or(NonZeroU64::MIN, |last| last.saturating_add(1));
+        debug_assert!(self.begun < Some(id), "a late report would count for this record");
         self.begun = Some(id);
         let record =
             Record { offset: root.offset.0, id: RecordId(id), unseen: 0, old_payloads: false };
@@ -123,6 +134,7 @@ impl Part {
                 self.count += 1;
             }
         }
+        self.assert_state();
     }
 }
 
@@ -194,6 +206,7 @@ impl Records {
         let mut part = self.part(root.block.0).lock();
         let own = |record: &&mut Record| record.id == id || seeded_bug!("own-record");
         if let Some(record) = part.find(root).filter(own) {
+            debug_assert_ne!(record.unseen, 0, "{root}: what was not counted is cleaned up");
             record.unseen -= 1;
             record.old_payloads |= !payloads_right;
         }
@@ -212,6 +225,7 @@ impl Records {
             let mut part = part.lock();
             part.blocks.retain(|block, _| *block < first);
             part.count = part.blocks.values().map(Vec::len).sum();
+            part.assert_state();
         }
     }
 
@@ -258,6 +272,8 @@ impl Records {
             part.blocks.retain(|_, records| !records.is_empty());
             let before = part.count;
             part.count = part.blocks.values().map(Vec::len).sum();
+            part.assert_state();
+            debug_assert!(part.count <= before, "records began while others ended");
             ended += before - part.count;
         }
         ended
@@ -317,6 +333,13 @@ mod tests {
         assert!(records.settled(3, all).is_empty());
         records.end_all();
         assert_eq!(records.removed(root), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "records without a block")]
+    #[cfg(debug_assertions)]
+    fn records_lie_in_blocks() {
+        Part { count: 1, ..Part::default() }.assert_state();
     }
 
     #[test]

@@ -108,6 +108,16 @@ struct Waiting<V> {
     bytes: usize,
 }
 
+impl<V: Size> Waiting<V> {
+    /// Asserts that the counted bytes belong to the waiting elements, and keep to their limit.
+    fn assert_state(&self) {
+        let least = self.versions.len() * size_of::<V>();
+        debug_assert!(self.bytes >= least, "{} bytes are less than {least}", self.bytes);
+        debug_assert!(self.bytes <= BYTES_MAX, "{} bytes wait", self.bytes);
+        debug_assert_eq!(self.bytes == 0, self.versions.is_empty(), "bytes without an element");
+    }
+}
+
 impl<V> Default for Queue<V> {
     fn default() -> Self {
         let waiting = Waiting { versions: VecDeque::new(), bytes: 0 };
@@ -122,6 +132,7 @@ impl<V: Size> Queue<V> {
             return 0;
         }
         let mut waiting = self.waiting.lock();
+        waiting.assert_state();
         let mut forgotten = 0;
         if SIMULATED && sometimes!(1, 64) {
             // Simulations lose the whole queue, because it may be lost at any time.
@@ -137,6 +148,7 @@ impl<V: Size> Queue<V> {
             waiting.bytes += version.size();
             waiting.versions.push_back(version);
         }
+        waiting.assert_state();
         self.count.store(waiting.versions.len(), Ordering::Relaxed);
         forgotten
     }
@@ -150,6 +162,7 @@ impl<V: Size> Queue<V> {
         let count = waiting.versions.len().min(most);
         let taken: Vec<_> = waiting.versions.drain(..count).collect();
         waiting.bytes -= taken.iter().map(V::size).sum::<usize>();
+        waiting.assert_state();
         self.count.store(waiting.versions.len(), Ordering::Relaxed);
         taken
     }
@@ -178,5 +191,12 @@ mod tests {
         assert_eq!(usize::from(first[count - 2].root.offset.0), count - 2, "the first ones stay");
         assert_eq!(removed.take(usize::MAX), [version(count as u16 - 1)]);
         assert_eq!(removed.waiting.lock().bytes, 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes without an element")]
+    #[cfg(debug_assertions)]
+    fn bytes_belong_to_elements() {
+        Waiting::<VersionRow> { versions: VecDeque::new(), bytes: 1 }.assert_state();
     }
 }

@@ -76,9 +76,18 @@ struct Root {
 }
 
 impl Part {
+    /// Asserts that the number of roots is that of the blocks, and that each block has a root.
+    fn assert_state(&self) {
+        debug_assert!(self.roots >= self.blocks.len(), "a block has no root");
+        debug_assert_eq!(self.roots == 0, self.blocks.is_empty(), "roots without a block");
+        debug_assert!(self.roots < ROOTS_MAX + usize::from(u16::MAX), "{} roots", self.roots);
+        debug_assert!(self.indexes.len() <= INDEXES_MAX, "{} indexes", self.indexes.len());
+    }
+
     fn forget_all(&mut self) {
         self.blocks.clear();
         self.roots = 0;
+        self.assert_state();
     }
 }
 
@@ -93,6 +102,7 @@ impl Unindexed {
         if indexes.len() > INDEXES_MAX {
             return;
         }
+        debug_assert!(position < indexes.len(), "{position} of {} indexes", indexes.len());
         for same in roots.chunk_by(|a, b| a.block == b.block) {
             let block = same[0].block.0;
             let mut part = self.part(block).lock();
@@ -118,6 +128,7 @@ impl Unindexed {
                     }
                 }
             }
+            part.assert_state();
         }
     }
 
@@ -141,6 +152,7 @@ impl Unindexed {
             return Vec::new();
         }
         let part = self.part(block).lock();
+        part.assert_state();
         let all = ((1u32 << part.indexes.len()) - 1) as u16;
         let is_free = |root: &&Root| {
             root.told == all || (seeded_bug!("freed-after-one-index") && root.told != 0)
@@ -160,6 +172,7 @@ impl Unindexed {
         if known.is_empty() {
             blocks.remove(&block);
         }
+        part.assert_state();
     }
 
     /// Forgets the reports about the pages from `first` on, which the heap no longer has.
@@ -168,6 +181,7 @@ impl Unindexed {
             let mut part = part.lock();
             part.blocks.retain(|block, _| *block < first);
             part.roots = part.blocks.values().map(Vec::len).sum();
+            part.assert_state();
         }
     }
 
@@ -212,6 +226,13 @@ mod tests {
         assert_eq!(unindexed.on(1), [4]);
         unindexed.forget_all();
         assert!(unindexed.on(1).is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "roots without a block")]
+    #[cfg(debug_assertions)]
+    fn roots_lie_in_blocks() {
+        Part { roots: 1, ..Part::default() }.assert_state();
     }
 
     #[test]
