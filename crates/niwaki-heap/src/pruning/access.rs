@@ -36,6 +36,9 @@ const LOOKED_FOR_MIN: usize = if SIMULATED { 1 } else { 16 };
 /// updates of the rows that stay.
 const ROOM_OFFERED: usize = PAGE_SIZE / 2;
 
+const _: () = assert!(ROOM_MIN < ROOM_OFFERED && ROOM_OFFERED < PAGE_SIZE);
+const _: () = assert!(LOOKED_FOR_MIN > 0 && PASSED_MAX > 0);
+
 /// The result of a look at a page ([`Heap::look_after`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
@@ -54,6 +57,8 @@ impl Heap<'_> {
     /// closer.
     #[inline]
     fn minds(&self, page: &Page, passed: u16) -> bool {
+        debug_assert_ne!(passed, 0, "a reader that saw every version writes nothing shared");
+        debug_assert!(passed <= page.item_count(), "{passed} versions of one page");
         passed >= PASSED_MAX || page.free_bytes() < ROOM_MIN.max(self.relation.reserve())
     }
 

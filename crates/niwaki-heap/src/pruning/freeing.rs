@@ -24,12 +24,18 @@ pub struct FreeingPaused {
 }
 
 impl FreeingPaused {
+    /// Returns whether this is a pause of `heap`.
+    pub(super) fn is_of(&self, heap: &Heap<'_>) -> bool {
+        Arc::ptr_eq(&self.shared, &heap.relation.shared)
+    }
+
     /// Makes this the pause of a transaction that changes the table's indexes while no other
     /// transaction writes to the table. It lasts until the transaction ends. Meanwhile, no observer
     /// is told about removed versions, and none is cleaned up: their copies wait. At its end, the
     /// pause forgets as [`FreeingPaused::forgetting`] does, except after [`FreeingPaused::undone`].
     #[must_use]
     pub fn changing(mut self) -> Self {
+        debug_assert!(!self.changes, "a pause is counted as changing once");
         (self.forgets, self.changes) = (true, true);
         // The order matters: a writer that sets an observer checks `changing` under the lock that
         // the next call takes.
@@ -40,6 +46,7 @@ impl FreeingPaused {
 
     /// Notes that the new index is built: it contains every version that is removed from now on.
     pub fn built(&mut self) {
+        debug_assert!(self.forgets, "an index was built, and nothing is forgotten for it");
         self.until = Some(self.shared.records.begun());
     }
 
@@ -71,9 +78,11 @@ impl Drop for FreeingPaused {
             count(&self.counters.forgotten, roots.max(records));
         }
         if self.changes {
-            self.shared.unindexed.changing.fetch_sub(1, Ordering::SeqCst);
+            let changing = self.shared.unindexed.changing.fetch_sub(1, Ordering::SeqCst);
+            debug_assert_ne!(changing, 0, "a change ends that did not begin");
         }
-        self.shared.unindexed.paused.fetch_sub(1, Ordering::SeqCst);
+        let paused = self.shared.unindexed.paused.fetch_sub(1, Ordering::SeqCst);
+        debug_assert_ne!(paused, 0, "a pause ends that did not begin");
     }
 }
 
@@ -122,6 +131,7 @@ impl Heap<'_> {
 
     /// Forgets the line pointers of a block that were freed, under the page's latch.
     pub(crate) fn forget_freed(&self, block: u32, offsets: &[u16]) {
+        debug_assert!(!offsets.is_empty(), "no line pointer was freed");
         self.relation.shared.unindexed.forget(block, offsets);
         self.relation.shared.records.end(block, offsets);
     }

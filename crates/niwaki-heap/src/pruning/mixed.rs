@@ -125,6 +125,10 @@ impl Heap<'_> {
     /// Raises the unmix counter before roots lose the flag, under the page's latch
     /// (rule `unmix-counter`). Also ends the records of these roots.
     pub(crate) fn count_unmixed(&self, page: &PageWrite<'_>, roots: &[u16]) {
+        debug_assert!(
+            roots.iter().all(|root| page.item_id(OffsetNumber(*root)).mixed() != Mixed::No),
+            "a root of {roots:?} lost its flag before the unmix counter rose"
+        );
         if !roots.is_empty() {
             self.relation.shared.unmixes.0.fetch_add(1, Ordering::Relaxed);
             self.relation.shared.records.end(page.id().block.0, roots);
@@ -132,6 +136,7 @@ impl Heap<'_> {
     }
 
     fn log_roots(&self, kind: u8, page: &mut PageWrite<'_>, roots: &[u16]) -> Result<()> {
+        debug_assert!(!roots.is_empty(), "a record that changes nothing");
         let data: Vec<u8> = roots.iter().flat_map(|root| root.to_le_bytes()).collect();
         self.log_record(kind, Xid::INVALID, &mut [LoggedPage::delta(page, &[&data])], None)
     }

@@ -54,6 +54,10 @@ const CROWDED_ROWS_MIN: u16 = 8;
 /// versions at each update costs more than it saves.
 const CROWDED_ITEMS_MAX: u16 = 64;
 
+const _: () = assert!(CROWDED_PART > 0 && CROWDED_ROWS_MIN >= CROWDED_PART);
+const _: () = assert!(CROWDED_ROWS_MIN < CROWDED_ITEMS_MAX);
+const _: () = assert!(CROWDED_ITEMS_MAX < page::MAX_ITEMS);
+
 /// Tasks of a pass besides removing versions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PruneOptions<'a> {
@@ -203,6 +207,7 @@ fn look<'p>(
     horizon: &Horizon,
     tuple: Tuple<'p>,
 ) {
+    debug_assert!(version.tuple.is_none(), "a pass gives one verdict per version");
     version.tuple = Some(tuple);
     let begin = if tuple.has(flags::XMIN_ALL_VISIBLE) {
         // The version is older than every snapshot: the first commit of all gives the same
@@ -330,8 +335,11 @@ impl<'p> Planner<'p> {
         if let Verdict::Removable(begin, end) = self.version(offset).verdict {
             self.by_interval += u32::from(end > self.horizon.oldest());
             debug_assert!(
-                end <= self.horizon.current()
-                    && !self.horizon.snapshots().iter().any(|s| begin <= *s && *s < end),
+                end <= self.horizon.current(),
+                "G1: a new snapshot may see the version that lived from {begin:?} to {end:?}"
+            );
+            debug_assert!(
+                !self.horizon.snapshots().iter().any(|s| begin <= *s && *s < end),
                 "G1: some snapshot sees the version that lived from {begin:?} to {end:?}"
             );
             let (from, to) = self.interval.unwrap_or((begin, end));
@@ -509,6 +517,13 @@ impl<'p> Planner<'p> {
             }
             newest = newest.max(inserter.1);
         }
+        debug_assert!(kept.all_visible.len() <= kept.count as usize, "hints of removed versions");
+        debug_assert!(kept.all_visible.is_sorted_by(|a, b| a < b), "a hint for each version once");
+        debug_assert!(self.plan.frozen.is_sorted_by(|a, b| a < b), "a version is frozen once");
+        debug_assert!(self.plan.cleared.is_sorted_by(|a, b| a < b), "an end is cleared once");
+        debug_assert!(!map || !dead, "V1: a line pointer stays DEAD on an all-visible page");
+        debug_assert!(!map || self.plan.stubs.is_empty(), "V1: a stub on an all-visible page");
+        debug_assert!(!map || kept.left.total().versions == 0, "V1: an ended version stays");
         // A later pass must look again at versions that stay only for a few snapshots.
         self.plan.prune_xid = hint;
         kept.visibility = match (map, all_frozen) {
@@ -547,6 +562,7 @@ impl Heap<'_> {
         horizon: &Horizon,
         options: PruneOptions<'_>,
     ) -> Findings {
+        debug_assert_eq!(page.kind(), PageKind::Heap, "a pass over a page of another kind");
         let items = usize::from(page.item_count());
         let mut states = States::new(self.txns, page::base(page));
         let mut counted = Counted::default();
@@ -588,6 +604,9 @@ impl Heap<'_> {
                 },
             }
         }
+        debug_assert!(counted.aborted <= counted.going, "{counted:?}: aborted versions go");
+        debug_assert!(counted.going + counted.dead <= items, "{counted:?} of {items}");
+        debug_assert!(counted.mixed <= items, "{counted:?} of {items}");
         let mut planner = Planner {
             page,
             horizon,
@@ -627,6 +646,10 @@ impl Heap<'_> {
                     && !self.is_locked_in_memory(root)
             })
             .collect();
+        debug_assert!(
+            planner.plan.freed.len() <= counted.dead || !is_set,
+            "V1: more line pointers are freed than are DEAD"
+        );
         let kept = planner.keepers(self, &options, counted.dead > planner.plan.freed.len());
         Findings {
             kept,
@@ -666,6 +689,10 @@ impl Heap<'_> {
             // up.
             plan.unmixed = self.settled_single(page);
         }
+        debug_assert!(
+            plan.unmixed.len() <= mixed,
+            "V1: a root that loses its flag twice hides another mixed root"
+        );
         let pruned = Pruned {
             removed: removed.len() as u32,
             by_interval,
@@ -696,6 +723,7 @@ impl Heap<'_> {
         }
         let mut data = Vec::with_capacity(plan.encoded_max());
         plan.encode(&mut data);
+        debug_assert!(data.len() <= plan.encoded_max(), "a plan of {} bytes", data.len());
         let (copied, external) = match self.relation.pieces {
             true => (Vec::new(), Vec::new()),
             false => {
@@ -703,6 +731,11 @@ impl Heap<'_> {
                 self.tell_or_copy(page, block, (&removed, &ended), options.untold)
             }
         };
+        debug_assert!(
+            plan.freed.iter().all(|at| page.item_id(OffsetNumber(*at)).state() == ItemState::Dead),
+            "X4: a line pointer of {:?} is freed while it is in use",
+            plan.freed
+        );
         let _critical = self.storage.begin_change()?;
         self.count_unmixed(page, &plan.unmixed);
         let applied = plan.apply(page);
@@ -802,6 +835,10 @@ impl Heap<'_> {
             free.sort_unstable();
             free.dedup();
         }
+        debug_assert!(
+            free.iter().all(|at| page.item_id(OffsetNumber(*at)).state() == ItemState::Dead),
+            "X4: a line pointer of {free:?} is in use"
+        );
         free
     }
 

@@ -23,6 +23,7 @@ impl Heap<'_> {
     /// that every snapshot sees, then computes the base from the oldest id that is left.
     #[cold]
     pub(crate) fn rebase(&self, page: &mut PageWrite<'_>, xid: Xid) -> Result<()> {
+        debug_assert!(xid.is_normal(), "{xid} is the same relative to every base");
         let horizon = self.txns.horizon();
         let options = PruneOptions { freeze_before: Xid(u64::MAX), ..PruneOptions::default() };
         self.prune(page, &horizon, options)?;
@@ -44,6 +45,8 @@ impl Heap<'_> {
         if !ids.iter().all(|&id| fits(id)) {
             return Err(Error::XidRange { page: page.id() });
         }
+        debug_assert!(new_base < oldest.0, "the oldest id, {oldest}, is older than its base");
+        debug_assert!(relative(new_base, xid).is_some(), "{xid} has no relative form");
         let _critical = self.storage.begin_change()?;
         for (offset, xmin, xmax) in tuples {
             let new = |id| relative(new_base, id).unwrap_or(0).to_le_bytes();

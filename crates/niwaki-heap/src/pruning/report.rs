@@ -75,6 +75,7 @@ impl Heap<'_> {
             let Some(tuple) = page::tuple(page, offset).filter(|it| !it.has(flags::STUB)) else {
                 continue;
             };
+            debug_assert!(removed.contains(&offset), "G1: the version at {offset} stays");
             let root = Tid { block, offset: OffsetNumber(root) };
             let row = row_ref(page, root, tuple);
             versions += 1;
@@ -114,6 +115,9 @@ impl Heap<'_> {
             }
             copies.push(RemovedVersion { root, record, was_last, has_external, row: row.into() });
         }
+        debug_assert!(copies.len() <= versions, "a version was copied twice");
+        debug_assert!(keyed.len() <= copies.len(), "pieces of a version without a copy");
+        debug_assert!(!untold || copies.is_empty(), "the gardener gets what a cleaner visits");
         if !untold {
             count(&self.relation.counters.told, versions);
         }

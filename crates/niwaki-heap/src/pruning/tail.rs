@@ -22,6 +22,7 @@ use crate::relation::Heap;
 
 /// Number of pages to look at between two checks whether another session wants the table.
 const LOOKS: u32 = if SIMULATED { 1 } else { 32 };
+const _: () = assert!(LOOKS > 0);
 
 /// Returns whether no line pointer of the page is in use. A DEAD one is in use: an index may name
 /// it.
@@ -63,6 +64,8 @@ impl Heap<'_> {
             }
             first -= 1;
         }
+        debug_assert!(first <= end, "the heap would grow from {end} to {first} pages");
+        debug_assert!(end - first <= most, "more than {most} pages go");
         if first < end {
             self.clear_visibility(first..end)?;
             self.storage.truncate_fork(self.relation.file, Fork::Main, first)?;

@@ -7,11 +7,15 @@
 
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid};
 
+use crate::format::page::MAX_ITEMS;
+
 /// The least first byte of a bitmap: the excess is the number of bytes that follow. A smaller first
 /// byte is the number of offsets of two bytes that follow.
 const BITMAP: u8 = 128;
 /// Bytes of the longest bitmap: enough for the line pointers of any page.
 const BITMAP_MAX: usize = 127;
+const _: () = assert!(BITMAP as usize + BITMAP_MAX == u8::MAX as usize);
+const _: () = assert!(MAX_ITEMS as usize / 8 < BITMAP_MAX);
 
 /// The place of a block's offsets in the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +43,15 @@ impl TidStore {
     pub fn add(&mut self, block: u32, offsets: &[u16]) {
         let Some(&last) = offsets.last() else { return };
         assert!(self.blocks.last().is_none_or(|place| place.block < block), "blocks ascend");
-        debug_assert!(offsets[0] > 0 && offsets.is_sorted_by(|a, b| a < b));
+        debug_assert_ne!(offsets[0], 0, "line pointers are numbered from 1");
+        debug_assert!(offsets.is_sorted_by(|a, b| a < b), "offsets ascend, each once");
         let bitmap = usize::from(last) / 8 + 1;
         grow(&mut self.blocks, 1);
         // The limit is never reached: the store is full long before.
         let at = u32::try_from(self.bytes.len()).expect("a store of less than 4 GiB");
         self.blocks.push(Place { block, at });
         self.count += offsets.len() as u64;
+        debug_assert!(self.blocks.len() as u64 <= self.count, "a block without a TID");
         if 2 * offsets.len() <= bitmap || bitmap > BITMAP_MAX {
             grow(&mut self.bytes, 1 + 2 * offsets.len());
             // Every page gets a bitmap or a short list: no page has too many line pointers for
@@ -61,6 +67,8 @@ impl TidStore {
         for &offset in offsets {
             self.bytes[begin + usize::from(offset) / 8] |= 1 << (offset % 8);
         }
+        debug_assert!(self.contains(Tid::new(block, offsets[0])), "the first one is in the set");
+        debug_assert!(self.contains(Tid::new(block, last)), "the last one is in the set");
     }
 
     /// Returns whether the TID is in the set.
@@ -92,6 +100,7 @@ impl TidStore {
 
     fn stored(&self, place: Place) -> Stored<'_> {
         let at = place.at as usize;
+        debug_assert!(at < self.bytes.len(), "block {} is stored behind the end", place.block);
         let head = self.bytes[at];
         match head.checked_sub(BITMAP) {
             Some(length) => Stored::Bitmap(&self.bytes[at + 1..][..usize::from(length)]),

@@ -29,6 +29,7 @@ impl VacuumRoots {
         self.dead.add(block, dead);
         self.mixed.add(block, mixed);
         self.block_count += u64::from(!dead.is_empty() || !mixed.is_empty());
+        debug_assert!(self.block_count <= self.len(), "a block without a root was counted");
     }
 
     /// Returns the number of blocks with a root of either kind.
@@ -100,6 +101,8 @@ impl Heap<'_> {
                 ItemState::Normal | ItemState::Redirect | ItemState::Unused => {}
             }
         }
+        debug_assert!(!found.empty || dead.is_empty(), "a DEAD line pointer is in use");
+        debug_assert!(!found.empty || mixed.is_empty(), "a mixed root is in use");
         self.note_room(&page);
         roots.add(block, &dead, &mixed);
         Ok(found)
@@ -113,11 +116,12 @@ impl Heap<'_> {
     /// Storage's.
     pub fn free_dead(
         &self,
-        _paused: &FreeingPaused,
+        paused: &FreeingPaused,
         block: u32,
         offsets: &[u16],
         horizon: &Horizon,
     ) -> Result<u32> {
+        debug_assert!(paused.is_of(self), "the pause is another heap's");
         self.load_map()?;
         let mut page = self.pin_write(block)?;
         if page.kind() != PageKind::Heap {
@@ -125,6 +129,7 @@ impl Heap<'_> {
         }
         let options = PruneOptions { free: offsets, map: true, ..PruneOptions::default() };
         let pruned = self.prune(&mut page, horizon, options)?;
+        debug_assert!(pruned.freed as usize <= offsets.len(), "nothing but {offsets:?} is freed");
         self.note_room(&page);
         Ok(pruned.freed)
     }
