@@ -62,6 +62,8 @@ impl Heap<'_> {
                 ItemState::Normal | ItemState::Redirect | ItemState::Unused => {}
             }
         }
+        debug_assert!(stats.mixed <= stats.versions.total(), "a mixed root has a version");
+        debug_assert!(stats.free_bytes <= stats.pages * PAGE_SIZE as u64, "{stats:?}");
         Ok(())
     }
 }

@@ -17,6 +17,7 @@ impl Distribution {
             *self.times.entry(number).or_default() += times;
             self.total += times;
         }
+        debug_assert!(self.times.len() as u64 <= self.total, "a number that never occurred");
     }
 
     /// Returns how many numbers were added.
@@ -27,6 +28,7 @@ impl Distribution {
     /// Returns the smallest number that `percent` of all numbers (1 to 100) do not exceed; `None`
     /// when there is none.
     pub fn percentile(&self, percent: u8) -> Option<u64> {
+        debug_assert!((1..=100).contains(&percent), "{percent} percent");
         let wanted = (u128::from(self.total) * u128::from(percent)).div_ceil(100);
         let mut passed = 0;
         self.times.iter().find_map(|(number, times)| {

@@ -59,6 +59,7 @@ impl Heap<'_> {
         holds: &mut SnapshotHolds,
     ) -> Result<()> {
         assert_eq!(holds.alone.len(), holders.snapshots().len());
+        debug_assert_eq!(holds.shared.len(), holds.alone.len(), "two sums for each snapshot");
         let pin = self.pin(block)?;
         let page = pin.read();
         if page.kind() != PageKind::Heap {

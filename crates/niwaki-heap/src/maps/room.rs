@@ -14,6 +14,7 @@ pub const PAGES_PER_MAP_PAGE: usize = PAGE_SIZE - HEADER_SIZE;
 /// Bytes that must stay free on a page to which a row moves. New versions of the rows of that page
 /// need this room, and so do line pointers of old versions that indexes still name.
 pub(crate) const ROOM_FOR_UPDATES: usize = PAGE_SIZE / 20;
+const _: () = assert!(ROOM_FOR_UPDATES < NEARLY_FULL);
 
 impl Heap<'_> {
     /// Returns whether an insertion of `len` bytes, header included, may go to this page.
@@ -31,6 +32,7 @@ impl Heap<'_> {
     /// Returns whether `len` bytes fit on a page beside a reserve; the first row of a page needs no
     /// reserve.
     fn takes(&self, page: &Page, len: usize, reserve: usize) -> bool {
+        debug_assert!(reserve <= PAGE_SIZE, "{reserve} bytes stay free on each page");
         if page.is_new() {
             return true;
         }

@@ -42,6 +42,7 @@ const POOL_PART: usize = 64;
 
 /// The most pages for which one record clears the map.
 const CLEARED_MAX: usize = 1024;
+const _: () = assert!(POOL_PART > 0 && CLEARED_MAX > 0);
 
 /// Changes that a record makes to pages of the map. The pages are latched, but the changes are not
 /// made yet. Mostly there are none.
@@ -115,6 +116,7 @@ impl<'e> Heap<'e> {
                 }
             }
         }
+        debug_assert!(all_visible <= blocks, "V1: {all_visible} of {blocks} pages are marked");
         map.all_visible.store(all_visible, Ordering::Relaxed);
         // Background tasks look at pages that a former run left without bits once the table is
         // used.
@@ -176,6 +178,8 @@ impl<'e> Heap<'e> {
         blocks: [u32; N],
         to: PageVisibility,
     ) -> Result<MapChanges<'e>> {
+        debug_assert!(blocks.is_sorted_by(|a, b| a < b), "{blocks:?} are latched in this order");
+        debug_assert!(to < PageVisibility::AllFrozen, "no change leaves a page frozen");
         let mut changes = MapChanges::default();
         let mut lower = [false; N];
         for (lower, block) in lower.iter_mut().zip(blocks) {
@@ -197,6 +201,7 @@ impl<'e> Heap<'e> {
         to: PageVisibility,
         newest: Csn,
     ) -> Result<MapChanges<'e>> {
+        debug_assert_ne!(to, PageVisibility::Unknown, "a pass that found nothing raises nothing");
         let mut changes = MapChanges::default();
         if self.visibility_to_change(block)? < to && self.blocks()? >= self.map().options.blocks_min
         {
@@ -232,9 +237,13 @@ impl<'e> Heap<'e> {
     #[cold]
     fn change_visibility(&self, change: SetBits, changes: &mut MapChanges<'e>) -> Result<()> {
         let number = map_page::number(change.block);
-        if let Some(same) = changes.0.last_mut().filter(|last| last.page.id().block == number) {
-            same.changes.push(change);
-            return Ok(());
+        if let Some(last) = changes.0.last_mut() {
+            let latched = last.page.id().block;
+            if latched == number {
+                last.changes.push(change);
+                return Ok(());
+            }
+            debug_assert!(latched < number, "pages of the map are latched in block order");
         }
         let (pool, file) = (self.storage.pool(), self.relation.file);
         let pages = pool.blocks(file.id, Fork::Visibility)?;
@@ -292,6 +301,11 @@ impl<'e> Heap<'e> {
             if mode == PageLog::Init {
                 page.init(PageKind::Visibility, 0);
             }
+            debug_assert!(!changes.is_empty(), "a page of the map is logged without a change");
+            debug_assert!(
+                changes.is_sorted_by(|a, b| a.block < b.block),
+                "a page changes once in a record"
+            );
             let mut bytes = Vec::new();
             for change in changes {
                 let (before, now) = (map_page::get(page, change.block), change.to);
@@ -307,6 +321,7 @@ impl<'e> Heap<'e> {
             }
             data.push((mode, bytes));
         }
+        debug_assert_eq!(data.len(), map.len(), "data for each page of the map");
         let data: Vec<(PageLog, [&[u8]; 1])> =
             data.iter().map(|(mode, bytes)| (*mode, [bytes.as_slice()])).collect();
         let of_map = map

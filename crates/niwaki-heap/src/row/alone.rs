@@ -57,6 +57,7 @@ impl Heap<'_> {
         of_key: bool,
         options: InsertOptions,
     ) -> Result<Tid> {
+        debug_assert!(self.relation.pieces, "indexes name the rows of this heap");
         let natts = if of_key { OF_KEY } else { 0 };
         let row = NewRow { natts, has_nulls: false, has_external: false, bytes };
         self.insert(transaction, row, options)
@@ -148,6 +149,7 @@ impl Heap<'_> {
     /// # Errors
     /// Storage's.
     pub fn prune_alone(&self, block: u32, named: &[u16], horizon: &Horizon) -> Result<bool> {
+        debug_assert!(self.relation.pieces, "indexes name the rows of this heap");
         if block >= self.blocks()? {
             return Ok(true);
         }

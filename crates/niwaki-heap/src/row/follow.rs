@@ -67,7 +67,10 @@ pub(crate) fn successor(page: &Page, offset: u16, expected: Xid) -> Option<Tuple
         return None;
     }
     let tuple = page::tuple(page, offset)?;
-    debug_assert!(TUPLE_HEADER_SIZE <= usize::from(page.item_id(OffsetNumber(offset)).len()));
+    debug_assert!(
+        TUPLE_HEADER_SIZE <= usize::from(page.item_id(OffsetNumber(offset)).len()),
+        "the version at {offset} is shorter than a header"
+    );
     let is_it = page::xmin(page::base(page), tuple) == expected || seeded_bug!("hop-check");
     is_it.then_some(tuple)
 }

@@ -13,6 +13,11 @@ use crate::row::outcome::NewRow;
 
 /// The most bytes of one multi-insert record: the data of a page in a log record may not be longer.
 const MULTI_RECORD_MAX: usize = 60_000;
+/// Bytes in front of the values of each row in a multi-insert record.
+const ROW_HEAD: usize = 7;
+const _: () = assert!(MULTI_RECORD_MAX + ROW_HEAD <= u16::MAX as usize);
+// Each record has a row.
+const _: () = assert!(MAX_TUPLE_SIZE < MULTI_RECORD_MAX);
 
 /// Options of an insertion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +33,7 @@ pub(crate) fn tuple_size(row: &NewRow<'_>) -> Result<usize> {
     if size > MAX_TUPLE_SIZE {
         return Err(Error::RowTooBig { size, max: MAX_TUPLE_SIZE });
     }
+    debug_assert!(u16::try_from(size).is_ok(), "a record has the length in two bytes");
     Ok(size)
 }
 
@@ -38,6 +44,12 @@ pub(crate) fn session_slot(transaction: &Transaction) -> usize {
 }
 
 pub(crate) fn place<'a>(row: &NewRow<'a>, offset: u16, frozen: bool) -> PlaceRow<'a> {
+    debug_assert_ne!(offset, 0, "line pointers are numbered from 1");
+    debug_assert!(
+        TUPLE_HEADER_SIZE + row.bytes.len() <= MAX_TUPLE_SIZE,
+        "no page has room for {} bytes",
+        row.bytes.len()
+    );
     PlaceRow {
         offset,
         natts: row.natts,
@@ -100,6 +112,7 @@ impl Heap<'_> {
             tuple_size(row)?;
         }
         let xid = transaction.write_xid()?;
+        let before = tids.len();
         let mut rest = rows;
         let mut record = Vec::new();
         while let Some(first) = rest.first() {
@@ -129,11 +142,14 @@ impl Heap<'_> {
                 tids.push(Tid { block: page.id().block, offset: OffsetNumber(place.offset) });
                 done += 1;
             }
+            debug_assert_ne!(done, 0, "the page was chosen for its first row");
+            debug_assert!(u16::try_from(record.len()).is_ok(), "{} bytes", record.len());
             let data: [&[u8]; 1] = [&record];
             let logged = LoggedPage::new(&mut page, page_log(new), &data);
             self.log(kind::MULTI_INSERT, xid, [logged], map)?;
             rest = &rest[done..];
         }
+        debug_assert_eq!(tids.len() - before, rows.len(), "a TID for each row");
         Ok(())
     }
 

@@ -57,6 +57,7 @@ impl Heap<'_> {
         if !transaction.is_mine(holder) || holder == transaction.write_xid()? {
             return Ok(());
         }
+        debug_assert!(holder.is_normal(), "{holder} holds the lock of a row");
         let key = self.row_key(root);
         Ok(transaction.keep_row_lock(key, held_mode(tuple), holder)?)
     }

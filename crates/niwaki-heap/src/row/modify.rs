@@ -18,7 +18,7 @@ use niwaki_txn::{RowLockMode, Transaction, View};
 
 use crate::error::{Result, corruption};
 use crate::format::change::{EndVersion, UpdateOnPage, encode_end, kind};
-use crate::format::header::{NO_LINK, Tuple, absolute, flags};
+use crate::format::header::{NO_LINK, TUPLE_HEADER_SIZE, Tuple, absolute, flags};
 use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, has_room, next_offset};
 use crate::format::rows::{RowRef, VersionRow, row_ref};
@@ -181,6 +181,7 @@ impl<'e> Heap<'e> {
         other: Option<u32>,
     ) -> Result<(PageWrite<'e>, Option<PageWrite<'e>>)> {
         let Some(other) = other else { return Ok((self.pin_write(block)?, None)) };
+        debug_assert_ne!(other, block, "a page is latched twice");
         if other < block {
             let second = self.pin_write(other)?;
             return Ok((self.pin_write(block)?, Some(second)));
@@ -203,8 +204,14 @@ impl<'e> Heap<'e> {
         let Some(old) = page::tuple(&page, at) else {
             return Err(corruption(page.id(), Some(at), "H1", "the version is gone"));
         };
+        debug_assert_eq!(root.block, block, "the root of a chain is on its page");
+        debug_assert!(
+            has_room(&page, TUPLE_HEADER_SIZE + row.bytes.len()),
+            "the caller has found room"
+        );
         self.keep_outer_lock(transaction, &page, old, root)?;
         let (prefix, suffix) = UpdateOnPage::shared(old.data(), row.bytes);
+        debug_assert!(u16::try_from(prefix.max(suffix)).is_ok(), "the shared bytes lie on a page");
         let old_cid = transaction.delete_cid(page::xmin(page::base(&page), old), old.cid())?;
         let change = UpdateOnPage {
             old: at,
@@ -219,6 +226,8 @@ impl<'e> Heap<'e> {
             suffix: suffix as u16,
             middle: &row.bytes[prefix..row.bytes.len() - suffix],
         };
+        debug_assert_ne!(change.old, change.new, "both versions have a line pointer");
+        debug_assert!(!change.mixed || change.heap_only, "a new root has the new keys only");
         let new_root = Tid { block, offset: OffsetNumber(change.new) };
         let map = self.lower_visibility([block.0], PageVisibility::Unknown)?;
         let _critical = self.storage.begin_change()?;
@@ -259,6 +268,8 @@ impl<'e> Heap<'e> {
         let new = new_page.is_new();
         let place = place(row, next_offset(&new_page), false);
         let root = Tid { block: new_page.id().block, offset: OffsetNumber(place.offset) };
+        debug_assert_ne!(old_root.block, root.block, "a row moves to another page");
+        debug_assert_ne!(root.offset, OffsetNumber::INVALID, "a link leads to a line pointer");
         let mut blocks = [old_root.block.0, root.block.0];
         blocks.sort_unstable();
         let map = self.lower_visibility(blocks, PageVisibility::Unknown)?;
@@ -412,6 +423,13 @@ impl<'e> Heap<'e> {
         end: &EndVersion,
         kind: u8,
     ) -> Result<()> {
+        debug_assert_eq!(end.link, NO_LINK, "a lock or a deletion leads to no next version");
+        debug_assert_eq!(
+            kind == kind::LOCK,
+            end.xmax_flags & flags::XMAX_LOCK_ONLY != 0,
+            "only a record of a lock is without an end"
+        );
+        debug_assert!(xid.is_normal(), "{xid} ends or locks no version");
         // All snapshots still see a version that is only locked.
         let to = match end.xmax_flags & flags::XMAX_LOCK_ONLY {
             0 => PageVisibility::Unknown,
@@ -434,6 +452,7 @@ impl<'e> Heap<'e> {
         at: u16,
         mode: RowLockMode,
     ) -> Result<Outcome> {
+        debug_assert!(view.may_follow(), "the snapshot may not follow the row");
         let mut at = at;
         let mut hops = 0;
         loop {

@@ -141,7 +141,12 @@ impl Heap<'_> {
             if all && out.is_counting() {
                 // V1: each tuple is a row that every snapshot sees.
                 let rows = page.item_ids().filter(|id| id.is_normal()).count();
-                debug_assert_eq!(rows, visible_rows(&page, view));
+                debug_assert_eq!(
+                    rows,
+                    visible_rows(&page, view),
+                    "V1: the map says {:?} of page {block}",
+                    self.page_visibility(block)
+                );
                 out.count(rows);
                 return Ok(());
             }

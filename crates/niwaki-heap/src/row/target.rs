@@ -19,6 +19,7 @@ const EXTEND_MAX: u32 = 64;
 /// The least bytes of rolled-back rows on a full page for which a pass over the page is worth its
 /// cost.
 const ROLLED_BACK_MIN: usize = PAGE_SIZE / 8;
+const _: () = assert!(EXTEND_MAX > 0 && EXTEND_MAX < BlockNumber::INVALID.0);
 
 impl<'e> Heap<'e> {
     /// Returns a latched page with room for a tuple of `len` bytes. `xid` is in the range of the
@@ -29,6 +30,11 @@ impl<'e> Heap<'e> {
         len: usize,
         xid: Xid,
     ) -> Result<PageWrite<'e>> {
+        debug_assert!(
+            (TUPLE_HEADER_SIZE..=page::MAX_TUPLE_SIZE).contains(&len),
+            "no page takes a tuple of {len} bytes"
+        );
+        debug_assert!(xid.is_normal(), "{xid} inserts no row");
         self.load_map()?;
         self.open_visibility_map()?;
         let space = &self.relation.shared.space;
@@ -155,6 +161,8 @@ impl<'e> Heap<'e> {
         // A small heap stays small; a large one seldom asks the system for pages.
         let count = (blocks / 16).clamp(1, EXTEND_MAX);
         let grown = self.storage.pool().extend(self.relation.file, Fork::Main, count)?;
+        debug_assert!(grown.first.0 >= blocks, "a page that was there is new");
+        debug_assert!(grown.count > 0, "the heap has grown by no page");
         space.owe(grown.count);
         let first = grown.first.0;
         for block in first + 1..first.saturating_add(grown.count) {
