@@ -285,6 +285,10 @@ impl<'c> Checker<'c, '_> {
                 }
             }
         }
+        debug_assert!(
+            reached.len() <= usize::from(self.page.item_count()),
+            "each version lies at a line pointer"
+        );
         for (offset, detail) in twice {
             self.fault(Some(offset), "H1", detail);
         }

@@ -87,6 +87,7 @@ impl Heap<'_> {
                 continue;
             };
             let Some(keepers) = holders.keeping(begin, end) else { continue };
+            debug_assert!(keepers.end <= holders.snapshots().len(), "{keepers:?}");
             match keepers.len() {
                 0 => holds.nobody.add(held),
                 1 => holds.alone[keepers.start].add(held),

@@ -93,6 +93,7 @@ const NAMES: [(u16, &str); 14] = [
     (flags::XMAX_ABORTED, "xmax_aborted"),
     (flags::MOVED, "moved"),
 ];
+const _: () = assert!(NAMES.len() as u32 + flags::RESERVED.count_ones() == u16::BITS);
 
 impl Heap<'_> {
     /// Copies the line pointers of a page, and their tuples. A page that is not used yet has none.

@@ -341,6 +341,13 @@ impl<'e> Heap<'e> {
         pages: &mut [LoggedPage<'_>],
         removes: Option<(Csn, Csn)>,
     ) -> Result<()> {
+        debug_assert!((kind::INSERT..=kind::VISIBLE).contains(&kind), "a record of kind {kind}");
+        debug_assert!(!pages.is_empty(), "a record without a page");
+        debug_assert!(
+            xid.is_normal() || kind >= kind::PRUNE,
+            "a transaction makes each change of a row"
+        );
+        debug_assert!(removes.is_none() || kind == kind::PRUNE, "only a pass removes versions");
         self.storage.log_for(
             self.relation.file.logged,
             Record {

@@ -121,7 +121,10 @@ impl Bits {
             };
             let unknown = (!said & VISIBLE) >> shift(block);
             if unknown != 0 {
-                return Some(block + unknown.trailing_zeros() / BITS).filter(|&block| block < end);
+                let found = block + unknown.trailing_zeros() / BITS;
+                debug_assert!(found >= from, "page {found} lies before the first one asked for");
+                debug_assert_eq!(place(found), (segment, word), "its bits lie in another word");
+                return Some(found).filter(|&block| block < end);
             }
             block = (block / BLOCKS_PER_WORD + 1).checked_mul(BLOCKS_PER_WORD)?;
         }
@@ -155,6 +158,10 @@ impl Bits {
             let taken = self.memory.take(words * size_of::<u64>(), max);
             taken.then(|| (0..words).map(|_| AtomicU64::new(0)).collect())
         });
+        debug_assert!(
+            kept.as_deref().is_none_or(|kept| kept.len() == words(segment)),
+            "segment {segment} has another length"
+        );
         kept.as_deref()
     }
 

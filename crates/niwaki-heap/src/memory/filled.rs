@@ -78,6 +78,7 @@ impl Filled {
                 known = (run.xid, status(run.xid));
             }
             if known.1 == XidStatus::Aborted && !seeded_bug!("filled-forgotten") {
+                debug_assert!(run.first <= run.last, "{run:?} has no page");
                 rolled_back.push(run.first..=run.last);
             }
             known.1 == XidStatus::InProgress

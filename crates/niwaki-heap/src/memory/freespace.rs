@@ -135,6 +135,7 @@ impl FreeSpace {
         }
         let map = self.map.read();
         let from = self.cursor.load(Ordering::Relaxed) as usize % map.len().max(1);
+        debug_assert!(from < map.len() || map.is_empty(), "the search begins in the map");
         for at in (from..map.len()).chain(0..from) {
             let value = map[at].load(Ordering::Relaxed);
             if value >= needed

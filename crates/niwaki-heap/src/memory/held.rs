@@ -44,6 +44,8 @@ impl Held {
     pub(crate) fn add(&mut self, other: Self) {
         self.versions += other.versions;
         self.bytes += other.bytes;
+        let least = self.versions * TUPLE_HEADER_SIZE as u64;
+        debug_assert!(self.bytes >= least, "{self:?}: each version has a header");
     }
 }
 

@@ -118,6 +118,7 @@ impl Part {
     }
 
     fn begin(&mut self, root: Tid) {
+        debug_assert_ne!(root.offset.0, 0, "a root is a line pointer of its page");
         if self.count >= RECORDS_MAX {
             self.end_all();
         }

@@ -428,7 +428,13 @@ impl<'p> Planner<'p> {
         let mut runs = rows.chunk_by(|_, next| next.is_removable()).peekable();
         while let Some(run) = runs.next() {
             let [stays, gone @ ..] = run else { continue };
+            debug_assert!(!stays.is_removable(), "the version at {} goes", stays.offset);
             let Some(last) = gone.last() else { continue };
+            debug_assert!(
+                gone.iter().all(Member::is_removable),
+                "G1: a version behind {} stays",
+                stays.offset
+            );
             let mut end = last.end_for(stays.offset, runs.peek().is_some());
             end.keys_updated |= changes_key(run.iter());
             self.plan.relinked.push(end);
@@ -627,6 +633,14 @@ impl Heap<'_> {
             planner.orphans();
         }
         let chains = planner.plan.dead.len() as u32;
+        debug_assert!(
+            planner.ended.len() <= planner.plan.dead.len() + planner.plan.stubs.len(),
+            "a reported root has a version left"
+        );
+        debug_assert!(
+            planner.plan.unused.len() <= planner.removed.len(),
+            "G1: a line pointer is freed whose version stays"
+        );
         if self.relation.pieces {
             // No index has an entry for pieces, or will have one.
             let gone = std::mem::take(&mut planner.plan.dead);
@@ -683,6 +697,7 @@ impl Heap<'_> {
             mixed,
         } = self.plan(page, page.id().block, horizon, options);
         let held = u32::try_from(left.total().versions).unwrap_or(u32::MAX);
+        debug_assert!(held <= remaining, "{held} of {remaining} versions stay for a snapshot");
         self.relation.shared.held.note(page.id().block.0, left);
         if options.settle && mixed > 0 {
             // Roots that lose versions in this pass do not settle before these versions are cleaned

@@ -79,6 +79,7 @@ impl TidStore {
         let (Some(first), Some(last)) = (self.blocks.first(), self.blocks.last()) else {
             return false;
         };
+        debug_assert!(first.block <= last.block, "blocks ascend");
         if block < first.block || block > last.block {
             return false;
         }
@@ -126,7 +127,7 @@ impl TidStore {
     /// Returns the blocks, ascending, each with its offsets, ascending.
     pub fn blocks(&self) -> impl Iterator<Item = (u32, Vec<u16>)> + '_ {
         self.blocks.iter().map(|&place| {
-            let offsets = match self.stored(place) {
+            let offsets: Vec<u16> = match self.stored(place) {
                 Stored::List(list) => {
                     list.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect()
                 }
@@ -136,6 +137,8 @@ impl TidStore {
                     (0..bits.len() as u16 * 8).filter(bit).collect()
                 }
             };
+            debug_assert!(!offsets.is_empty(), "block {} without a TID", place.block);
+            debug_assert!(offsets.is_sorted_by(|a, b| a < b), "offsets ascend, each once");
             (place.block, offsets)
         })
     }
@@ -160,6 +163,7 @@ fn grow<T>(list: &mut Vec<T>, more: usize) {
     if list.len() + more > list.capacity() {
         list.reserve_exact(more.max(list.len() / 8).max(16));
     }
+    debug_assert!(list.len() + more <= list.capacity(), "the list would grow twice");
 }
 
 #[cfg(all(test, not(feature = "loom")))]

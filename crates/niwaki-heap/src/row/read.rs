@@ -45,6 +45,10 @@ pub(crate) fn targeted<'p>(
     page: &'p Page,
     target: RowTarget,
 ) -> Option<(u16, Tuple<'p>)> {
+    debug_assert!(
+        target.version.is_none_or(|version| version.block == target.root.block),
+        "{target:?}: a chain lies on one page"
+    );
     let locked = target.version.and_then(|version| {
         let tuple = page::tuple(page, version.offset.0)?;
         let mine = view.is_mine(page::xmax(page::base(page), tuple));
