@@ -299,12 +299,10 @@ impl<'e> Heap<'e> {
         Ok(self.pin(block)?.into_write())
     }
 
-    /// Counts a version that comes to the root at `offset` of `block`, which is latched for
-    /// writing.
+    /// Counts a version that comes to `root`, whose page is latched for writing.
     #[inline]
-    pub(crate) fn note_arrival(&self, block: BlockNumber, offset: u16) {
-        debug_assert_ne!(offset, 0, "a version comes to a line pointer of its page");
-        let root = Tid { block, offset: OffsetNumber(offset) };
+    pub(crate) fn note_arrival(&self, root: Tid) {
+        debug_assert_ne!(root.offset, OffsetNumber::INVALID, "a root is at a line pointer");
         self.relation.shared.arrivals.note(root);
     }
 

@@ -3,7 +3,7 @@
 
 use niwaki_storage::buffer::PageRead;
 use niwaki_storage::page::{ItemState, Page};
-use niwaki_storage::{Csn, Lsn, Mixed, OffsetNumber, Tid, Xid};
+use niwaki_storage::{BlockNumber, Csn, Lsn, Mixed, OffsetNumber, Tid, Xid};
 use niwaki_txn::{Horizon, XidStatus};
 
 use crate::error::Result;
@@ -41,7 +41,7 @@ pub enum Deadness {
 pub struct DeadProbe<'h> {
     heap: Heap<'h>,
     page: PageRead<'h>,
-    block: u32,
+    block: BlockNumber,
     flushed: Lsn,
 }
 
@@ -53,13 +53,15 @@ impl<'e> Heap<'e> {
     /// Storage's.
     pub fn probe_dead(&self, block: u32) -> Result<DeadProbe<'e>> {
         let page = self.pin(block)?.into_read();
-        Ok(DeadProbe { heap: *self, page, block, flushed: self.storage.wal().flushed() })
+        let (block, flushed) = (BlockNumber(block), self.storage.wal().flushed());
+        Ok(DeadProbe { heap: *self, page, block, flushed })
     }
 
     /// Latches a page as [`Heap::probe_dead`] does, if the page is in memory.
     pub fn probe_resident(&self, block: u32) -> Option<DeadProbe<'e>> {
         let page = self.storage.pool().pin_if_resident(self.page_id(block))?.into_read();
-        Some(DeadProbe { heap: *self, page, block, flushed: self.storage.wal().flushed() })
+        let (block, flushed) = (BlockNumber(block), self.storage.wal().flushed());
+        Some(DeadProbe { heap: *self, page, block, flushed })
     }
 
     /// Prefetches a page that the caller will soon ask about.
@@ -199,20 +201,20 @@ impl<'e> Heap<'e> {
 impl DeadProbe<'_> {
     /// Returns whether the root is mixed: an index may have several entries for it, or get another.
     pub fn is_mixed(&self, root: Tid) -> bool {
-        debug_assert_eq!(root.block.0, self.block, "the latched page is another one");
+        debug_assert_eq!(root.block, self.block, "the latched page is another one");
         self.page.item_id(root.offset).mixed() != Mixed::No
     }
 
     /// Returns whether the line pointer is free: then no entry may name it (X4).
     pub fn is_unused(&self, root: Tid) -> bool {
-        debug_assert_eq!(root.block.0, self.block, "the latched page is another one");
+        debug_assert_eq!(root.block, self.block, "the latched page is another one");
         self.page.item_id(root.offset).state() == ItemState::Unused
     }
 
     /// Returns the versions of the chain at `root`, whatever their state. Some versions of the root
     /// may be missing: versions of an aborted update may lie outside the chain.
     pub fn versions(&self, root: Tid) -> impl Iterator<Item = RowRef<'_>> {
-        debug_assert_eq!(root.block.0, self.block, "the latched page is another one");
+        debug_assert_eq!(root.block, self.block, "the latched page is another one");
         let page = &*self.page;
         let versions = Chain::new(page, root.offset.0).filter(|(_, tuple)| !tuple.has(flags::STUB));
         versions.map(move |(_, tuple)| row_ref(page, root, tuple))
@@ -227,7 +229,7 @@ impl DeadProbe<'_> {
         root: Tid,
         mut matches: impl FnMut(RowRef<'_>) -> bool,
     ) -> Option<Csn> {
-        debug_assert_eq!(root.block.0, self.block, "the latched page is another one");
+        debug_assert_eq!(root.block, self.block, "the latched page is another one");
         let (heap, page) = (&self.heap, &*self.page);
         let base = page::base(page);
         let mut since = None;
@@ -257,7 +259,7 @@ impl DeadProbe<'_> {
         horizon: &Horizon,
         mut matches: impl FnMut(RowRef<'_>) -> bool,
     ) -> Deadness {
-        debug_assert_eq!(root.block.0, self.block, "the latched page is another one");
+        debug_assert_eq!(root.block, self.block, "the latched page is another one");
         let (heap, page) = (&self.heap, &*self.page);
         // Removed versions are gone together with their xmax. Their commits were published before
         // the pass, so they are flushed in two cases. Either all commits published now are flushed,

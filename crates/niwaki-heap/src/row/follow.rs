@@ -36,7 +36,7 @@ impl Heap<'_> {
             }
             let root = match expected {
                 None => at.offset.0,
-                Some(inserter) => match successor(&page, at.offset.0, inserter) {
+                Some(inserter) => match successor(&page, at.offset, inserter) {
                     Some(tuple) => tuple.root(),
                     None => return Ok(None),
                 },
@@ -60,15 +60,13 @@ impl Heap<'_> {
 
 /// Returns the version at a link, if it is still the linked one, inserted by `expected`
 /// (rule `hop-check`). Anything else there means that the row was deleted.
-pub(crate) fn successor(page: &Page, offset: u16, expected: Xid) -> Option<Tuple<'_>> {
-    if page.kind() != PageKind::Heap
-        || page.item_id(OffsetNumber(offset)).state() != ItemState::Normal
-    {
+pub(crate) fn successor(page: &Page, offset: OffsetNumber, expected: Xid) -> Option<Tuple<'_>> {
+    if page.kind() != PageKind::Heap || page.item_id(offset).state() != ItemState::Normal {
         return None;
     }
-    let tuple = page::tuple(page, offset)?;
+    let tuple = page::tuple(page, offset.0)?;
     debug_assert!(
-        TUPLE_HEADER_SIZE <= usize::from(page.item_id(OffsetNumber(offset)).len()),
+        TUPLE_HEADER_SIZE <= usize::from(page.item_id(offset).len()),
         "the version at {offset} is shorter than a header"
     );
     let is_it = page::xmin(page::base(page), tuple) == expected || seeded_bug!("hop-check");

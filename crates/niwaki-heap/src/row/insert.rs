@@ -86,10 +86,10 @@ impl Heap<'_> {
             page::init(&mut page, page::initial_base(xid));
         }
         let place = place(&row, next_offset(&page), options.frozen);
-        self.note_arrival(page.id().block, place.offset);
+        let tid = Tid { block: page.id().block, offset: OffsetNumber(place.offset) };
+        self.note_arrival(tid);
         let placed = place.apply(&mut page, xid, transaction.insert_cid().raw);
         assert!(placed, "a page chosen for a row takes it");
-        let tid = Tid { block: page.id().block, offset: OffsetNumber(place.offset) };
         let head = place.head();
         let data: [&[u8]; 2] = [&head, place.data];
         self.log(kind::INSERT, xid, [LoggedPage::new(&mut page, page_log(new), &data)], map)?;
@@ -133,13 +133,14 @@ impl Heap<'_> {
                     break;
                 }
                 let place = place(row, next_offset(&page), options.frozen);
-                self.note_arrival(page.id().block, place.offset);
+                let tid = Tid { block: page.id().block, offset: OffsetNumber(place.offset) };
+                self.note_arrival(tid);
                 let placed = place.apply(&mut page, xid, transaction.insert_cid().raw);
                 assert!(placed, "a page chosen for a row takes it");
                 record.extend_from_slice(&place.head());
                 record.extend_from_slice(&(row.bytes.len() as u16).to_le_bytes());
                 record.extend_from_slice(row.bytes);
-                tids.push(Tid { block: page.id().block, offset: OffsetNumber(place.offset) });
+                tids.push(tid);
                 done += 1;
             }
             debug_assert_ne!(done, 0, "the page was chosen for its first row");

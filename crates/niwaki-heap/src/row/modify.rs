@@ -239,7 +239,7 @@ impl<'e> Heap<'e> {
             self.relation.shared.records.begin(root);
             count(&self.relation.counters.mixed, 1);
         }
-        self.note_arrival(block, if update.heap_only { root.offset.0 } else { change.new });
+        self.note_arrival(if update.heap_only { root } else { new_root });
         let applied = change.apply(&mut page, block, xid, cids);
         assert!(applied, "a page with room takes the new version");
         let head = change.head();
@@ -287,7 +287,7 @@ impl<'e> Heap<'e> {
             },
             cid: Some(old_cid),
         };
-        self.note_arrival(root.block, place.offset);
+        self.note_arrival(root);
         let placed = place.apply_moved_in(&mut new_page, xid, transaction.insert_cid().raw);
         let ended = end.apply(&mut old_page, xid);
         assert!(placed && ended, "a page chosen for a row takes it");
@@ -474,11 +474,10 @@ impl<'e> Heap<'e> {
             if hops > HOPS_MAX {
                 return Err(corruption(page.id(), Some(at), "H3", "links run in a circle"));
             }
-            let next = link.offset.0;
-            let Some(tuple) = successor(&page, next, expected) else {
+            let Some(tuple) = successor(&page, link.offset, expected) else {
                 return Ok(Outcome::Gone);
             };
-            at = next;
+            at = link.offset.0;
             if tuple.has(flags::STUB) {
                 continue;
             }

@@ -113,7 +113,7 @@ impl<'e> Heap<'e> {
             if page.kind() != PageKind::Heap {
                 return Ok(ended(moving));
             }
-            let Some(next) = successor(&page, link.offset.0, expected) else {
+            let Some(next) = successor(&page, link.offset, expected) else {
                 return Ok(ended(moving));
             };
             // The change was rolled back since: the row is at an earlier root, and may go on from
