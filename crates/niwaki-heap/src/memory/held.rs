@@ -21,7 +21,7 @@
 use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
-use niwaki_storage::Csn;
+use niwaki_storage::{BlockNumber, Csn};
 use niwaki_txn::Holders;
 
 use crate::format::header::TUPLE_HEADER_SIZE;
@@ -60,7 +60,7 @@ struct Note {
 /// Versions that passes left to open snapshots, of one heap.
 #[derive(Debug, Default)]
 pub(crate) struct HeldVersions {
-    parts: [Mutex<HashMap<u32, Vec<Note>>>; PARTS],
+    parts: [Mutex<HashMap<BlockNumber, Vec<Note>>>; PARTS],
     /// Number of blocks with a note; a hint.
     blocks: AtomicUsize,
 }
@@ -92,12 +92,12 @@ impl LeftOnPage {
 impl HeldVersions {
     /// Notes the versions that a pass left on a page, which is latched for writing, instead of the
     /// former note.
-    pub(crate) fn note(&self, block: u32, left: LeftOnPage) {
+    pub(crate) fn note(&self, block: BlockNumber, left: LeftOnPage) {
         // Relaxed: the pass that noted this page before held its latch.
         if left.0.is_empty() && self.blocks.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let mut notes = self.parts[block as usize % PARTS].lock();
+        let mut notes = self.parts[block.0 as usize % PARTS].lock();
         let before = notes.len();
         if left.0.is_empty() {
             notes.remove(&block);
@@ -115,7 +115,7 @@ impl HeldVersions {
     }
 
     /// Forgets the notes of the pages from `first` on, which the heap no longer has.
-    pub(crate) fn forget_from(&self, first: u32) {
+    pub(crate) fn forget_from(&self, first: BlockNumber) {
         for part in &self.parts {
             let mut notes = part.lock();
             let before = notes.len();
@@ -171,21 +171,21 @@ mod tests {
     #[test]
     fn what_a_pass_left_is_written_anew_by_the_next() {
         let held = HeldVersions::default();
-        held.note(3, left(&[]));
-        held.note(3, left(&[(10, 10), (10, 30), (10, 10)]));
-        held.note(19, left(&[(10, 10)]));
+        held.note(BlockNumber(3), left(&[]));
+        held.note(BlockNumber(3), left(&[(10, 10), (10, 30), (10, 10)]));
+        held.note(BlockNumber(19), left(&[(10, 10)]));
         assert_eq!(held.blocks.load(Ordering::Relaxed), 2);
-        let notes = held.parts[3].lock()[&3].clone();
+        let notes = held.parts[3].lock()[&BlockNumber(3)].clone();
         let note = |last, versions| Note {
             first: Csn(10),
             last: Csn(last),
             held: Held { versions, bytes: 100 * versions },
         };
         assert_eq!(notes, [note(10, 2), note(30, 1)]);
-        held.note(3, left(&[(10, 30)]));
-        assert_eq!(held.parts[3].lock()[&3], [note(30, 1)]);
-        held.note(3, left(&[]));
-        held.note(19, left(&[]));
+        held.note(BlockNumber(3), left(&[(10, 30)]));
+        assert_eq!(held.parts[3].lock()[&BlockNumber(3)], [note(30, 1)]);
+        held.note(BlockNumber(3), left(&[]));
+        held.note(BlockNumber(19), left(&[]));
         assert_eq!(held.blocks.load(Ordering::Relaxed), 0);
     }
 
@@ -193,9 +193,13 @@ mod tests {
     fn what_is_too_much_is_left_out() {
         let held = HeldVersions::default();
         let blocks = (BLOCKS_MAX * PARTS + PARTS) as u32;
-        (0..blocks).for_each(|block| held.note(block, left(&[(10, 10)])));
+        (0..blocks).for_each(|block| held.note(BlockNumber(block), left(&[(10, 10)])));
         assert_eq!(held.blocks.load(Ordering::Relaxed), BLOCKS_MAX * PARTS);
-        held.note(0, left(&[(10, 10), (10, 10)]));
-        assert_eq!(held.parts[0].lock()[&0][0].held.versions, 2, "one that has a note keeps it");
+        held.note(BlockNumber(0), left(&[(10, 10), (10, 10)]));
+        assert_eq!(
+            held.parts[0].lock()[&BlockNumber(0)][0].held.versions,
+            2,
+            "one that has a note keeps it"
+        );
     }
 }

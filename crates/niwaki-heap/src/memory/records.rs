@@ -42,7 +42,7 @@ use niwaki_env::SIMULATED;
 use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 use niwaki_env::{seeded_bug, sometimes};
-use niwaki_storage::Tid;
+use niwaki_storage::{BlockNumber, Tid};
 
 use crate::memory::observer::{Epoch, KeysLeft, Observers};
 use crate::memory::record_id::RecordId;
@@ -79,7 +79,7 @@ pub(crate) struct Records {
 struct Part {
     /// The epoch since the last change of the indexes.
     epoch: Epoch,
-    blocks: HashMap<u32, Vec<Record>>,
+    blocks: HashMap<BlockNumber, Vec<Record>>,
     /// The number of records of all blocks together.
     count: usize,
     /// The record that began last.
@@ -96,11 +96,11 @@ impl Part {
     }
 
     fn find(&mut self, root: Tid) -> Option<&mut Record> {
-        let records = self.blocks.get_mut(&root.block.0)?;
+        let records = self.blocks.get_mut(&root.block)?;
         records.iter_mut().find(|record| record.offset == root.offset.0)
     }
 
-    fn end(&mut self, block: u32, offsets: &[u16]) {
+    fn end(&mut self, block: BlockNumber, offsets: &[u16]) {
         let Some(records) = self.blocks.get_mut(&block) else { return };
         let before = records.len();
         records.retain(|record| !offsets.contains(&record.offset));
@@ -127,7 +127,7 @@ impl Part {
         self.begun = Some(id);
         let record =
             Record { offset: root.offset.0, id: RecordId(id), unseen: 0, old_payloads: false };
-        let records = self.blocks.entry(root.block.0).or_default();
+        let records = self.blocks.entry(root.block).or_default();
         match records.iter_mut().find(|record| record.offset == root.offset.0) {
             Some(place) => *place = record,
             None => {
@@ -140,8 +140,8 @@ impl Part {
 }
 
 impl Records {
-    fn part(&self, block: u32) -> &Mutex<Part> {
-        &self.parts[block as usize % PARTS]
+    fn part(&self, block: BlockNumber) -> &Mutex<Part> {
+        &self.parts[block.0 as usize % PARTS]
     }
 
     /// Begins the record of a root that becomes mixed, or of an unmixed root that loses its last
@@ -149,16 +149,16 @@ impl Records {
     pub(crate) fn begin(&self, root: Tid) {
         // Simulations leave out some records, because roots without a record are rare otherwise.
         if !(SIMULATED && sometimes!(1, 8)) {
-            self.part(root.block.0).lock().begin(root);
+            self.part(root.block).lock().begin(root);
         }
     }
 
     /// Counts a removed version of a root, under its page's latch. Returns the root's record, if it
     /// has one.
     pub(crate) fn removed(&self, root: Tid) -> Option<RecordId> {
-        let mut part = self.part(root.block.0).lock();
+        let mut part = self.part(root.block).lock();
         if SIMULATED && sometimes!(1, 16) {
-            part.end(root.block.0, &[root.offset.0]);
+            part.end(root.block, &[root.offset.0]);
         }
         let record = part.find(root)?;
         record.unseen += 1;
@@ -177,7 +177,7 @@ impl Records {
         left: &KeysLeft,
         payloads_right: bool,
     ) -> Option<Option<RecordId>> {
-        let mut part = self.part(root.block.0).lock();
+        let mut part = self.part(root.block).lock();
         if part.epoch != epoch && !seeded_bug!("observer-epoch") {
             return None;
         }
@@ -185,7 +185,7 @@ impl Records {
             part.begin(root);
         }
         if SIMULATED && sometimes!(1, 16) {
-            part.end(root.block.0, &[root.offset.0]);
+            part.end(root.block, &[root.offset.0]);
         }
         let Some(record) = part.find(root) else { return Some(None) };
         record.old_payloads |= !payloads_right;
@@ -197,14 +197,14 @@ impl Records {
     }
 
     pub(crate) fn suspects(&self, root: Tid, id: RecordId) {
-        let mut part = self.part(root.block.0).lock();
+        let mut part = self.part(root.block).lock();
         if let Some(record) = part.find(root).filter(|record| record.id == id) {
             record.unseen += 1;
         }
     }
 
     pub(crate) fn seen(&self, root: Tid, id: RecordId, payloads_right: bool) {
-        let mut part = self.part(root.block.0).lock();
+        let mut part = self.part(root.block).lock();
         let own = |record: &&mut Record| record.id == id || seeded_bug!("own-record");
         if let Some(record) = part.find(root).filter(own) {
             debug_assert_ne!(record.unseen, 0, "{root}: what was not counted is cleaned up");
@@ -214,14 +214,14 @@ impl Records {
     }
 
     /// Ends the records of roots that are no longer mixed, or no longer roots.
-    pub(crate) fn end(&self, block: u32, offsets: &[u16]) {
+    pub(crate) fn end(&self, block: BlockNumber, offsets: &[u16]) {
         self.part(block).lock().end(block, offsets);
     }
 
     /// Ends the records of the heap's pages from `first` on, which are gone. Record ids are never
     /// given again. So a late clean-up report does not count for a row that comes to the same place
     /// later.
-    pub(crate) fn end_from(&self, first: u32) {
+    pub(crate) fn end_from(&self, first: BlockNumber) {
         for part in &self.parts {
             let mut part = part.lock();
             part.blocks.retain(|block, _| *block < first);
@@ -282,7 +282,7 @@ impl Records {
 
     /// Returns whether this root has a record, and no version of the root is unseen. With
     /// `payloads`, the entries must have no old payload either.
-    pub(crate) fn has_settled(&self, block: u32, offset: u16, payloads: bool) -> bool {
+    pub(crate) fn has_settled(&self, block: BlockNumber, offset: u16, payloads: bool) -> bool {
         let part = self.part(block).lock();
         let mut records = part.blocks.get(&block).into_iter().flatten();
         records.any(|record| {
@@ -293,7 +293,11 @@ impl Records {
 
     /// Returns roots of a block without unseen versions for which `wanted` returns true. Its
     /// arguments are the root's offset, and whether the payloads of its entries are right.
-    pub(crate) fn settled(&self, block: u32, wanted: impl Fn(u16, bool) -> bool) -> Vec<u16> {
+    pub(crate) fn settled(
+        &self,
+        block: BlockNumber,
+        wanted: impl Fn(u16, bool) -> bool,
+    ) -> Vec<u16> {
         let part = self.part(block).lock();
         let records = part.blocks.get(&block).into_iter().flatten();
         let settled = records.filter(|record| record.unseen == 0 || seeded_bug!("complete-record"));
@@ -319,19 +323,19 @@ mod tests {
         records.seen(root, first, true);
         let all = |_, _| true;
         let right = |_, right| right;
-        assert_eq!(records.settled(3, all), [2]);
+        assert_eq!(records.settled(BlockNumber(3), all), [2]);
         records.seen(root, second, false);
-        assert_eq!(records.settled(3, all), [1, 2]);
-        assert_eq!(records.settled(3, right), [2]);
-        records.end(3, &[2]);
-        assert_eq!(records.settled(3, all), [1]);
-        assert!(records.settled(3, right).is_empty());
+        assert_eq!(records.settled(BlockNumber(3), all), [1, 2]);
+        assert_eq!(records.settled(BlockNumber(3), right), [2]);
+        records.end(BlockNumber(3), &[2]);
+        assert_eq!(records.settled(BlockNumber(3), all), [1]);
+        assert!(records.settled(BlockNumber(3), right).is_empty());
         // The line pointer is used again, and a report for its former record comes late.
         let late = records.removed(root).unwrap();
         records.begin(root);
         records.removed(root).unwrap();
         records.seen(root, late, true);
-        assert!(records.settled(3, all).is_empty());
+        assert!(records.settled(BlockNumber(3), all).is_empty());
         records.end_all();
         assert_eq!(records.removed(root), None);
     }
@@ -353,7 +357,7 @@ mod tests {
         records.begin(roots[1]);
         records.begin(roots[2]);
         assert_eq!(records.end_until(&begun), 1);
-        assert_eq!(records.settled(3, |_, _| true), [2, 3]);
+        assert_eq!(records.settled(BlockNumber(3), |_, _| true), [2, 3]);
         assert_eq!(records.end_all(), 2);
     }
 

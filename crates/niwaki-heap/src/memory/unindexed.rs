@@ -38,7 +38,7 @@ use niwaki_env::hash::HashMap;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU32, Ordering};
-use niwaki_storage::{RelFileId, Tid};
+use niwaki_storage::{BlockNumber, RelFileId, Tid};
 
 /// The most indexes of a table for which reports are kept, because [`Root::told`] has one bit for
 /// each index.
@@ -63,7 +63,7 @@ pub(crate) struct Unindexed {
 struct Part {
     /// The table's indexes, as the reporting writers know them.
     indexes: Arc<[RelFileId]>,
-    blocks: HashMap<u32, Vec<Root>>,
+    blocks: HashMap<BlockNumber, Vec<Root>>,
     /// Number of roots of all blocks together.
     roots: usize,
 }
@@ -92,8 +92,8 @@ impl Part {
 }
 
 impl Unindexed {
-    fn part(&self, block: u32) -> &Mutex<Part> {
-        &self.parts[block as usize % PARTS]
+    fn part(&self, block: BlockNumber) -> &Mutex<Part> {
+        &self.parts[block.0 as usize % PARTS]
     }
 
     /// Records that an index has no entry for these roots any more. `position` is the index's
@@ -104,7 +104,7 @@ impl Unindexed {
         }
         debug_assert!(position < indexes.len(), "{position} of {} indexes", indexes.len());
         for same in roots.chunk_by(|a, b| a.block == b.block) {
-            let block = same[0].block.0;
+            let block = same[0].block;
             let mut part = self.part(block).lock();
             if !Arc::ptr_eq(&part.indexes, indexes) {
                 if part.indexes != *indexes {
@@ -147,7 +147,7 @@ impl Unindexed {
 
     /// Returns roots of a block that no index names. Returns none if line pointers must not be
     /// freed now.
-    pub(crate) fn on(&self, block: u32) -> Vec<u16> {
+    pub(crate) fn on(&self, block: BlockNumber) -> Vec<u16> {
         if self.is_paused() {
             return Vec::new();
         }
@@ -162,7 +162,7 @@ impl Unindexed {
     }
 
     /// Forgets roots of a block that were freed.
-    pub(crate) fn forget(&self, block: u32, offsets: &[u16]) {
+    pub(crate) fn forget(&self, block: BlockNumber, offsets: &[u16]) {
         let mut part = self.part(block).lock();
         let Part { blocks, roots, .. } = &mut *part;
         let Some(known) = blocks.get_mut(&block) else { return };
@@ -176,7 +176,7 @@ impl Unindexed {
     }
 
     /// Forgets the reports about the pages from `first` on, which the heap no longer has.
-    pub(crate) fn forget_from(&self, first: u32) {
+    pub(crate) fn forget_from(&self, first: BlockNumber) {
         for part in &self.parts {
             let mut part = part.lock();
             part.blocks.retain(|block, _| *block < first);
@@ -216,16 +216,16 @@ mod tests {
         let indexes = files(&[7, 8, 9]);
         unindexed.note(&indexes, 0, &[tid(1, 4), tid(1, 5), tid(17, 4)]);
         unindexed.note(&indexes, 2, &[tid(1, 5), tid(1, 4)]);
-        assert!(unindexed.on(1).is_empty());
+        assert!(unindexed.on(BlockNumber(1)).is_empty());
         unindexed.note(&indexes, 1, &[tid(1, 5)]);
-        assert_eq!(unindexed.on(1), [5]);
-        assert!(unindexed.on(17).is_empty());
-        unindexed.forget(1, &[5, 6]);
-        assert!(unindexed.on(1).is_empty());
+        assert_eq!(unindexed.on(BlockNumber(1)), [5]);
+        assert!(unindexed.on(BlockNumber(17)).is_empty());
+        unindexed.forget(BlockNumber(1), &[5, 6]);
+        assert!(unindexed.on(BlockNumber(1)).is_empty());
         unindexed.note(&indexes, 1, &[tid(1, 4)]);
-        assert_eq!(unindexed.on(1), [4]);
+        assert_eq!(unindexed.on(BlockNumber(1)), [4]);
         unindexed.forget_all();
-        assert!(unindexed.on(1).is_empty());
+        assert!(unindexed.on(BlockNumber(1)).is_empty());
     }
 
     #[test]
@@ -241,13 +241,13 @@ mod tests {
         unindexed.note(&files(&[7, 8]), 0, &[tid(1, 4)]);
         // The same indexes, reported by a table that was opened anew.
         unindexed.note(&files(&[7, 8]), 1, &[tid(1, 4)]);
-        assert_eq!(unindexed.on(1), [4]);
+        assert_eq!(unindexed.on(BlockNumber(1)), [4]);
         unindexed.note(&files(&[7, 8, 9]), 2, &[tid(1, 4)]);
-        assert!(unindexed.on(1).is_empty());
+        assert!(unindexed.on(BlockNumber(1)).is_empty());
         let many: Vec<u64> = (0..20).collect();
         for position in 0..20 {
             unindexed.note(&files(&many), position, &[tid(1, 4)]);
         }
-        assert!(unindexed.on(1).is_empty(), "more indexes than it works with");
+        assert!(unindexed.on(BlockNumber(1)).is_empty(), "more indexes than it works with");
     }
 }

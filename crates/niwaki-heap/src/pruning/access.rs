@@ -15,7 +15,7 @@
 
 use niwaki_env::SIMULATED;
 use niwaki_storage::page::{ItemState, PAGE_SIZE, Page};
-use niwaki_storage::{Csn, Lsn, Mixed, OffsetNumber, PageKind, Pin};
+use niwaki_storage::{BlockNumber, Csn, Lsn, Mixed, OffsetNumber, PageKind, Pin};
 use niwaki_txn::{Horizon, XidStatus};
 
 use crate::error::Result;
@@ -205,7 +205,9 @@ impl Heap<'_> {
             let goes = (1..=page.item_count()).any(|offset| {
                 let id = page.item_id(OffsetNumber(offset));
                 let dead = id.state() == ItemState::Dead;
-                if (dead || id.mixed() != Mixed::No) && self.settles(block, offset, dead) {
+                if (dead || id.mixed() != Mixed::No)
+                    && self.settles(BlockNumber(block), offset, dead)
+                {
                     return true;
                 }
                 let Some(tuple) = page::tuple(&page, offset) else { return false };
@@ -240,7 +242,9 @@ impl Heap<'_> {
             && (1..=page.item_count()).all(|offset| {
                 let id = page.item_id(OffsetNumber(offset));
                 let dead = id.state() == ItemState::Dead;
-                if (dead || id.mixed() != Mixed::No) && !self.settles(block, offset, dead) {
+                if (dead || id.mixed() != Mixed::No)
+                    && !self.settles(BlockNumber(block), offset, dead)
+                {
                     return false;
                 }
                 let Some(tuple) = page::tuple(page, offset) else { return true };

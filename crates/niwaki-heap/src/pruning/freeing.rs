@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_storage::page::{ItemState, Page};
-use niwaki_storage::{Mixed, OffsetNumber, RelFileId, Tid};
+use niwaki_storage::{BlockNumber, Mixed, OffsetNumber, RelFileId, Tid};
 
 use crate::memory::counters::{HeapCounters, count};
 use crate::memory::records::Begun;
@@ -119,7 +119,7 @@ impl Heap<'_> {
     }
 
     /// Returns the line pointers of a page, latched for writing, that a pass may free.
-    pub(crate) fn unindexed_on(&self, page: &Page, block: u32) -> Vec<u16> {
+    pub(crate) fn unindexed_on(&self, page: &Page, block: BlockNumber) -> Vec<u16> {
         let mut free = self.relation.shared.unindexed.on(block);
         free.retain(|&offset| {
             let id = page.item_id(OffsetNumber(offset));
@@ -130,7 +130,7 @@ impl Heap<'_> {
     }
 
     /// Forgets the line pointers of a block that were freed, under the page's latch.
-    pub(crate) fn forget_freed(&self, block: u32, offsets: &[u16]) {
+    pub(crate) fn forget_freed(&self, block: BlockNumber, offsets: &[u16]) {
         debug_assert!(!offsets.is_empty(), "no line pointer was freed");
         self.relation.shared.unindexed.forget(block, offsets);
         self.relation.shared.records.end(block, offsets);
@@ -156,23 +156,23 @@ mod tests {
             FreeingPaused { shared, counters, forgets, changes: false, until: None }
         };
         let (vacuum, other) = (pause(false), pause(false));
-        assert!(shared.unindexed.on(1).is_empty());
+        assert!(shared.unindexed.on(BlockNumber(1)).is_empty());
         drop(vacuum);
-        assert!(shared.unindexed.on(1).is_empty());
+        assert!(shared.unindexed.on(BlockNumber(1)).is_empty());
         drop(other);
-        assert_eq!(shared.unindexed.on(1), [4]);
+        assert_eq!(shared.unindexed.on(BlockNumber(1)), [4]);
         assert_eq!(counters.read().forgotten, 0);
         let change = pause(false).changing();
         assert!(shared.unindexed.is_changing());
         change.undone();
         assert!(!shared.unindexed.is_changing());
-        assert_eq!(shared.unindexed.on(1), [4], "the indexes are those of before");
+        assert_eq!(shared.unindexed.on(BlockNumber(1)), [4], "the indexes are those of before");
         drop(pause(false).changing());
-        assert!(shared.unindexed.on(1).is_empty() && !shared.unindexed.is_changing());
+        assert!(shared.unindexed.on(BlockNumber(1)).is_empty() && !shared.unindexed.is_changing());
         assert_eq!(counters.read().forgotten, 1);
         shared.unindexed.note(&indexes, 0, &[root]);
         drop(pause(true));
-        assert!(shared.unindexed.on(1).is_empty());
+        assert!(shared.unindexed.on(BlockNumber(1)).is_empty());
         assert_eq!(counters.read().forgotten, 2, "vacuum is told of it");
     }
 }

@@ -131,7 +131,7 @@ impl Heap<'_> {
         );
         if !roots.is_empty() {
             self.relation.shared.unmixes.0.fetch_add(1, Ordering::Relaxed);
-            self.relation.shared.records.end(page.id().block.0, roots);
+            self.relation.shared.records.end(page.id().block, roots);
         }
     }
 

@@ -698,7 +698,7 @@ impl Heap<'_> {
         } = self.plan(page, page.id().block, horizon, options);
         let held = u32::try_from(left.total().versions).unwrap_or(u32::MAX);
         debug_assert!(held <= remaining, "{held} of {remaining} versions stay for a snapshot");
-        self.relation.shared.held.note(page.id().block.0, left);
+        self.relation.shared.held.note(page.id().block, left);
         if options.settle && mixed > 0 {
             // Roots that lose versions in this pass do not settle before these versions are cleaned
             // up.
@@ -756,7 +756,7 @@ impl Heap<'_> {
         let applied = plan.apply(page);
         assert!(applied, "a plan fits the page it was made for");
         if !plan.freed.is_empty() {
-            self.forget_freed(page.id().block.0, &plan.freed);
+            self.forget_freed(page.id().block, &plan.freed);
         }
         let data: [&[u8]; 1] = [&data];
         let pages = [LoggedPage::delta(page, &data)];
@@ -843,7 +843,7 @@ impl Heap<'_> {
     /// once. Two sources may report the same line pointer: the indexes that deleted its entries,
     /// and the gardener that found none.
     pub(crate) fn known_free(&self, page: &PageWrite<'_>) -> Vec<u16> {
-        let block = page.id().block.0;
+        let block = page.id().block;
         let mut free = self.unindexed_on(page, block);
         free.append(&mut self.settled_dead(page, block));
         if !seeded_bug!("freed-twice") {

@@ -4,7 +4,7 @@
 //! more, and which roots with several keys have only the entries of their single version.
 
 use niwaki_storage::page::{ItemState, Page};
-use niwaki_storage::{Mixed, OffsetNumber, PageWrite, Tid};
+use niwaki_storage::{BlockNumber, Mixed, OffsetNumber, PageWrite, Tid};
 
 use crate::error::Result;
 use crate::memory::counters::count;
@@ -26,13 +26,13 @@ impl Heap<'_> {
     }
 
     /// Returns whether a pass may free this line pointer, if it is DEAD, or clear its `mixed`.
-    pub(crate) fn settles(&self, block: u32, offset: u16, dead: bool) -> bool {
+    pub(crate) fn settles(&self, block: BlockNumber, offset: u16, dead: bool) -> bool {
         !self.is_freeing_paused() && self.relation.shared.records.has_settled(block, offset, !dead)
     }
 
     /// Returns DEAD line pointers that have a record, and no entry any more. The page is latched
     /// for writing.
-    pub(crate) fn settled_dead(&self, page: &Page, block: u32) -> Vec<u16> {
+    pub(crate) fn settled_dead(&self, page: &Page, block: BlockNumber) -> Vec<u16> {
         if self.is_freeing_paused() {
             return Vec::new();
         }
@@ -47,7 +47,7 @@ impl Heap<'_> {
         }
         let is_mixed =
             |offset, right| right && page.item_id(OffsetNumber(offset)).mixed() != Mixed::No;
-        let mut roots = self.relation.shared.records.settled(page.id().block.0, is_mixed);
+        let mut roots = self.relation.shared.records.settled(page.id().block, is_mixed);
         self.retain_single(page, &mut roots);
         roots
     }

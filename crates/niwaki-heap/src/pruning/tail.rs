@@ -15,7 +15,7 @@
 use niwaki_env::SIMULATED;
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::{ItemState, Page};
-use niwaki_storage::{Fork, OffsetNumber, PageKind};
+use niwaki_storage::{BlockNumber, Fork, OffsetNumber, PageKind};
 
 use crate::error::Result;
 use crate::relation::Heap;
@@ -79,6 +79,7 @@ impl Heap<'_> {
     fn forget_tail(&self, first: u32) {
         let shared = &self.relation.shared;
         shared.space.cut(first);
+        let first = BlockNumber(first);
         shared.unindexed.forget_from(first);
         shared.records.end_from(first);
         shared.held.forget_from(first);

@@ -196,7 +196,7 @@ fn nothing_that_memory_knew_is_told_of_the_next_rows() {
     // row.
     fixture.delete_all(&roots[2..]);
     let (reader, snapshot) = fixture.old_snapshot();
-    shared.unindexed.forget_from(1);
+    shared.unindexed.forget_from(BlockNumber(1));
     fixture.vacuumed(true);
     heap.note_unindexed(&indexes, 0, &[roots[4]]);
     assert_eq!(fixture.cut(), 2);
@@ -213,7 +213,7 @@ fn nothing_that_memory_knew_is_told_of_the_next_rows() {
     shared.records.removed(again[2]).unwrap();
     heap.seen_to(again[2], record, true);
     let page = heap.pin_write(2).unwrap();
-    assert!(heap.settled_dead(&page, 2).is_empty(), "a record of another row");
+    assert!(heap.settled_dead(&page, BlockNumber(2)).is_empty(), "a record of another row");
 }
 
 /// A session whose target page is gone inserts elsewhere, and so does a session to which the saved
