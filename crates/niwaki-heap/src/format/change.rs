@@ -50,9 +50,11 @@ mod bits {
     pub(super) const HEAP_ONLY: u8 = 16;
     pub(super) const MIXED: u8 = 32;
 
-    const ALL: u8 = HAS_NULLS | HAS_EXTERNAL | FROZEN | KEYS_UPDATED | HEAP_ONLY | MIXED;
     // Each has a bit of its own.
-    const _: () = assert!(ALL.count_ones() == 6);
+    const _: () = assert!(
+        HAS_NULLS ^ HAS_EXTERNAL ^ FROZEN ^ KEYS_UPDATED ^ HEAP_ONLY ^ MIXED == 0b11_1111,
+        "two facts share a bit"
+    );
 }
 
 /// Reads the little-endian fields of a record.

@@ -13,9 +13,8 @@ use crate::row::outcome::NewRow;
 
 /// The most bytes of one multi-insert record: the data of a page in a log record may not be longer.
 const MULTI_RECORD_MAX: usize = 60_000;
-/// Bytes in front of the values of each row in a multi-insert record.
-const ROW_HEAD: usize = 7;
-const _: () = assert!(MULTI_RECORD_MAX + ROW_HEAD <= u16::MAX as usize);
+// The last row of a record has 7 bytes in front of its values.
+const _: () = assert!(MULTI_RECORD_MAX + 7 <= u16::MAX as usize);
 // Each record has a row.
 const _: () = assert!(MAX_TUPLE_SIZE < MULTI_RECORD_MAX);
 
