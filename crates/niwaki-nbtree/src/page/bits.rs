@@ -25,18 +25,33 @@ pub(crate) struct NumberWriter {
     count: u32,
 }
 
+/// The most bits of one code: the highest number has a bit more than 16 once it is biased.
+const LONGEST: u32 = 2 * (u16::BITS + 1) - SHORTEST;
+// A begun byte and the longest code fit the word in which codes are put together.
+const _: () = assert!(u8::BITS - 1 + LONGEST <= u64::BITS);
+
 impl NumberWriter {
+    /// Asserts what holds between two numbers.
+    fn assert_state(&self) {
+        debug_assert!(self.count < u8::BITS, "whole bytes are written at once");
+        debug_assert_eq!(self.begun << self.count, 0, "no bit is set behind the begun bits");
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, number: u16) {
+        self.assert_state();
         let biased = u64::from(number) + u64::from(BIAS);
         let length = u64::BITS - biased.leading_zeros();
+        debug_assert!(length >= SHORTEST, "the bias gives each number the bits of the shortest");
         // The zeros in front need no write: the biased number has them anyway.
         self.count += length + (length - SHORTEST);
         self.begun |= biased << (u64::BITS - self.count);
+        debug_assert!(self.count < u8::BITS + LONGEST, "no code is longer than the longest");
         let whole = self.count / u8::BITS;
         self.bytes.extend_from_slice(&self.begun.to_be_bytes()[..whole as usize]);
         self.begun <<= whole * u8::BITS;
         self.count %= u8::BITS;
+        self.assert_state();
     }
 
     /// Returns the written bytes; zeros fill up the last byte.
@@ -65,6 +80,7 @@ impl<'a> NumberReader<'a> {
         let byte = self.bytes.get(self.at / 8)?;
         let bit = byte >> (7 - self.at % 8) & 1;
         self.at += 1;
+        debug_assert!(self.at <= self.bytes.len() * 8, "no bit is read behind the last byte");
         Some(bit.into())
     }
 
@@ -81,6 +97,7 @@ impl<'a> NumberReader<'a> {
         for _ in 1..zeros + SHORTEST {
             biased = biased << 1 | self.bit()?;
         }
+        debug_assert!(biased >= BIAS, "a code has the bits of the shortest, the first is set");
         u16::try_from(biased - BIAS).ok()
     }
 
@@ -118,6 +135,13 @@ mod tests {
         assert_eq!(written(&[12]), [0b0010_0000]);
         let bits = |number: u16| 2 * (32 - (u32::from(number) + 4).leading_zeros()) - 3;
         assert_eq!([0, 3, 4, 11, 12, 27, 28, 59, 60].map(bits), [3, 3, 5, 5, 7, 7, 9, 9, 11]);
+    }
+
+    #[test]
+    #[should_panic(expected = "no bit is set behind the begun bits")]
+    #[cfg(debug_assertions)]
+    fn a_writer_with_bits_behind_the_begun_ones_is_noticed() {
+        NumberWriter { bytes: Vec::new(), begun: 1, count: 3 }.push(0);
     }
 
     #[test]

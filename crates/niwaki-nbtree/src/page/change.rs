@@ -3,20 +3,28 @@
 //! A function returns `false`, with nothing changed, where the page does not fit the change. For an
 //! operation this means a broken invariant, for redo it means damage.
 
-use niwaki_storage::page::{ItemState, Page};
+use niwaki_env::invariant;
+use niwaki_storage::page::{ItemState, PAGE_SIZE, Page};
 use niwaki_storage::{BlockNumber, OffsetNumber};
 
-use crate::page::layout::{HIGH_KEY, IndexPage, LINE_POINTER, flag, read_u16, read_u32};
+use crate::page::layout::{HIGH_KEY, IndexPage, LINE_POINTER, NO_BLOCK, flag, read_u16, read_u32};
 use crate::page::tuple::{
-    ENTRY_MAX, LeafTuple, POSTING_MAX, TID_SIZE, TUPLE_HEADER, push_leaf, push_posting, read_tid,
+    ENTRY_MAX, LeafTuple, PIVOT_MAX, POSTING_MAX, POSTING_TIDS_MAX, TID_SIZE, TUPLE_HEADER,
+    push_leaf, push_posting, read_tid,
 };
 
 /// Bytes of a pivot's downlink.
 const DOWNLINK_SIZE: usize = 4;
+const _: () = assert!(DOWNLINK_SIZE == size_of::<BlockNumber>());
+const _: () = assert!(DOWNLINK_SIZE <= TUPLE_HEADER);
 
 /// Puts a tuple at an offset; later items move up.
 pub(crate) fn insert(page: &mut Page, offset: u16, tuple: &[u8]) -> bool {
-    page.insert_item(OffsetNumber(offset), tuple)
+    let items = page.item_count();
+    let placed = page.insert_item(OffsetNumber(offset), tuple);
+    debug_assert!(!placed || page.item_count() == items + 1, "one item came to the page");
+    debug_assert!(!placed || page.tuple(offset) == tuple, "the tuple is at its offset");
+    placed
 }
 
 /// Inserts an entry whose TID falls inside the posting list at `offset` (posting list split). The
@@ -31,6 +39,7 @@ pub(crate) fn insert_inside(page: &mut Page, offset: u16, tid: &[u8; TID_SIZE]) 
     if !insert(page, offset + 1, &last) {
         return false;
     }
+    debug_assert!(!is_dead(page, offset + 1), "the entry that the list gave up is not marked");
     set_list(page, offset, &list);
     true
 }
@@ -50,6 +59,12 @@ pub(crate) fn grow_list(page: &mut Page, offset: u16, tid: &[u8; TID_SIZE]) -> b
     if tuple.len() + TID_SIZE > POSTING_MAX || !page.grow_item(OffsetNumber(offset), at, tid) {
         return false;
     }
+    invariant!(B3, count <= POSTING_TIDS_MAX, "a list of {count} TIDs has no room on its place");
+    debug_assert_eq!(
+        page.tuple(offset).get(at..at + TID_SIZE),
+        Some(&tid[..]),
+        "the TID is at its place in the list"
+    );
     let count = (count as u16).to_le_bytes();
     let head = page.item_mut(OffsetNumber(offset)).and_then(|tuple| tuple.first_chunk_mut());
     head.map(|place| *place = count).is_some()
@@ -68,14 +83,18 @@ fn take_in(page: &Page, offset: u16, tid: &[u8; TID_SIZE]) -> Option<(Vec<u8>, V
     let (mut list, mut plain) = (Vec::new(), Vec::new());
     push_posting(&mut list, item.key, &tids);
     push_posting(&mut plain, item.key, &[*last]);
+    debug_assert_eq!(tids.len(), item.tids.len(), "the list gives up a TID for the one it takes");
+    debug_assert_eq!(list.len(), page.tuple(offset).len(), "the list keeps its size");
     Some((list, plain))
 }
 
 /// Puts a list of the same size in place of another. The new TID is alive, so the LP_DEAD mark, if
 /// any, is cleared.
 fn set_list(page: &mut Page, offset: u16, list: &[u8]) {
+    let free = page.free_bytes();
     let stored = page.overwrite_item(OffsetNumber(offset), list) && set_dead(page, offset, false);
     debug_assert!(stored, "the list was just read");
+    debug_assert_eq!(page.free_bytes(), free, "a list of the same size needs no room");
 }
 
 /// Lets the posting list at `offset` take in a TID, for a page that is about to be divided. Returns
@@ -112,7 +131,11 @@ pub(crate) fn set_dead(page: &mut Page, offset: u16, dead: bool) -> bool {
     if offset < page.first_entry() || !id.has_storage() {
         return false;
     }
-    page.set_item_id(number, id.with_state(if dead { ItemState::Dead } else { ItemState::Normal }))
+    let state = if dead { ItemState::Dead } else { ItemState::Normal };
+    let set = page.set_item_id(number, id.with_state(state));
+    debug_assert!(!set || is_dead(page, offset) == dead, "the mark was set or cleared");
+    debug_assert_eq!(page.item_id(number).len(), id.len(), "a marked entry keeps its bytes");
+    set
 }
 
 /// Decides whether an entry is marked LP_DEAD.
@@ -139,7 +162,9 @@ pub(crate) fn merge_downlinks(page: &mut Page, offset: u16) -> bool {
     let place = page.item_mut(OffsetNumber(offset)).and_then(|it| it.first_chunk_mut());
     let Some(downlink) = place else { return false };
     *downlink = child;
-    page.remove_items(&[OffsetNumber(next)])
+    let removed = page.remove_items(&[OffsetNumber(next)]);
+    debug_assert!(!removed || page.item_count() >= offset, "the merged downlink stays");
+    removed
 }
 
 /// Makes a page half-dead: the parent leads past it. Its entries go (an empty leaf has none), flags
@@ -148,6 +173,7 @@ pub(crate) fn make_half_dead(page: &mut Page) {
     let entries: Vec<_> = (page.first_entry()..=page.item_count()).map(OffsetNumber).collect();
     let removed = entries.is_empty() || page.remove_items(&entries);
     debug_assert!(removed, "the entries were just counted");
+    invariant!(B2, page.entry_count() == 0, "a half-dead page keeps entries");
     page.set_index_flags(page.index_flags() | flag::HALF_DEAD);
 }
 
@@ -155,6 +181,9 @@ pub(crate) fn make_half_dead(page: &mut Page) {
 pub(crate) fn make_deleted(page: &mut Page) {
     let leaf = page.index_flags() & flag::LEAF;
     page.init_index(page.level(), flag::DELETED | leaf);
+    invariant!(B2, page.is_deleted(), "the page could be taken for one in use");
+    invariant!(B2, page.prev() == NO_BLOCK, "a deleted page leads to its left sibling");
+    invariant!(B2, page.next() == NO_BLOCK, "a deleted page leads to its right sibling");
 }
 
 /// Replaces the pivot at `offset` by `pivot`, which carries the same downlink. Bytes that only the
@@ -165,6 +194,7 @@ pub(crate) fn replace_pivot(page: &mut Page, offset: u16, pivot: &[u8]) -> bool 
     }
     let stored = page.overwrite_item(OffsetNumber(offset), pivot);
     page.compact();
+    debug_assert!(!stored || page.tuple(offset) == pivot, "the pivot is at its offset");
     stored
 }
 
@@ -181,7 +211,10 @@ pub(crate) fn give_right(page: &mut Page, kept: u16, high_key: &[u8]) -> bool {
         return false;
     }
     let going: Vec<_> = (page.first_entry() + kept..=page.item_count()).map(OffsetNumber).collect();
-    page.remove_items(&going) && page.overwrite_item(OffsetNumber(HIGH_KEY), high_key)
+    let given = page.remove_items(&going) && page.overwrite_item(OffsetNumber(HIGH_KEY), high_key);
+    debug_assert!(!given || page.entry_count() == kept, "the first entries stay");
+    debug_assert!(!given || page.high_key() == Some(high_key), "the new bound is in place");
+    given
 }
 
 /// Decides whether [`give_right`] can succeed.
@@ -199,9 +232,11 @@ pub(crate) fn can_give_right(page: &Page, kept: u16, high_key: &[u8]) -> bool {
 /// Returns the entries behind the first `kept` of a leaf, for [`take_from_left`]: the length of
 /// each as u16, then its bytes.
 pub(crate) fn given_right(page: &Page, kept: u16) -> Vec<u8> {
+    debug_assert!(kept <= page.entry_count(), "no more entries stay than there are");
     let mut out = Vec::new();
     for offset in page.first_entry() + kept..=page.item_count() {
         let tuple = page.tuple(offset);
+        debug_assert!(tuple.len() <= PAGE_SIZE, "the length fits its two bytes");
         out.extend_from_slice(&(tuple.len() as u16).to_le_bytes());
         out.extend_from_slice(tuple);
     }
@@ -220,7 +255,17 @@ pub(crate) fn take_from_left(page: &mut Page, mut given: &[u8]) -> bool {
         given = rest;
     }
     let sound = page.is_leaf() && !tuples.is_empty() && given.is_empty();
-    sound && page.insert_items(OffsetNumber(page.first_entry()), &tuples)
+    let (first, items) = (page.first_entry(), usize::from(page.item_count()));
+    let taken = sound && page.insert_items(OffsetNumber(first), &tuples);
+    debug_assert!(
+        !taken || usize::from(page.item_count()) == items + tuples.len(),
+        "all given entries came to the page"
+    );
+    debug_assert!(
+        !taken || tuples.first().is_some_and(|tuple| *tuple == page.tuple(first)),
+        "the given entries lie before the page's own"
+    );
+    taken
 }
 
 /// Decides whether [`take_from_left`] can succeed with the entries of `left` behind its first
@@ -257,6 +302,8 @@ pub(crate) struct SplitLeft<'a> {
 
 const SPLIT_HEADER: usize = 12;
 const GOES_RIGHT: u16 = u16::MAX;
+// No page has so many items that this position would be one of them.
+const _: () = assert!(PAGE_SIZE / LINE_POINTER < GOES_RIGHT as usize);
 
 impl<'a> SplitLeft<'a> {
     fn has_tuple(&self) -> bool {
@@ -264,6 +311,12 @@ impl<'a> SplitLeft<'a> {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
+        // `decode` refuses what is refused here.
+        debug_assert!(!self.high_key.is_empty(), "the left half has a bound");
+        debug_assert!(self.high_key.len() <= PIVOT_MAX, "the length fits its two bytes");
+        debug_assert!(self.new_at != Some(GOES_RIGHT), "this position means the right half");
+        debug_assert!(self.new_at.is_none_or(|at| at <= self.kept), "the new item is on the page");
+        debug_assert!(!self.has_tuple() || !self.new_tuple.is_empty(), "there is a new tuple");
         let mut out = Vec::with_capacity(SPLIT_HEADER + self.high_key.len() + self.new_tuple.len());
         out.extend_from_slice(&self.kept.to_le_bytes());
         out.extend_from_slice(&self.new_at.unwrap_or(GOES_RIGHT).to_le_bytes());
@@ -271,6 +324,7 @@ impl<'a> SplitLeft<'a> {
         out.extend_from_slice(&[u8::from(self.into_list), 0]);
         out.extend_from_slice(&self.right.0.to_le_bytes());
         out.extend_from_slice(self.high_key);
+        debug_assert_eq!(out.len(), SPLIT_HEADER + self.high_key.len(), "the tuple lies behind");
         if self.has_tuple() {
             out.extend_from_slice(self.new_tuple);
         }
@@ -329,7 +383,12 @@ impl<'a> SplitLeft<'a> {
                 writer.push_from(&old, first + position);
             }
         }
-        writer.put_in_place_of(page)
+        let fine = writer.put_in_place_of(page);
+        let items = 1 + self.kept + u16::from(self.new_at.is_some());
+        debug_assert!(!fine || page.item_count() == items, "high key, and the items of the left");
+        debug_assert!(!fine || page.is_incomplete(), "the parent has no downlink to the right");
+        debug_assert!(!fine || page.next() == self.right, "the halves are neighbours");
+        fine
     }
 }
 
@@ -365,7 +424,12 @@ impl<'a> Rebuild<'a> {
     }
 
     pub(crate) fn push(&mut self, tuple: &[u8]) {
-        self.fine &= self.page.append_item(tuple);
+        let appended = self.page.append_item(tuple);
+        debug_assert!(
+            !appended || self.page.tuple(self.page.item_count()) == tuple,
+            "the tuple is the last item"
+        );
+        self.fine &= appended;
     }
 
     /// Copies an item of another page together with its LP_DEAD mark.

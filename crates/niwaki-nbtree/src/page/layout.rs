@@ -33,6 +33,16 @@ pub(crate) const LEVEL_AT: usize = 8;
 pub(crate) const FLAGS_AT: usize = 10;
 const RESERVED_AT: usize = 12;
 
+// The fields of the special area lie one behind the other, and fill it.
+const _: () = assert!(NEXT_AT == PREV_AT + size_of::<BlockNumber>());
+const _: () = assert!(LEVEL_AT == NEXT_AT + size_of::<BlockNumber>());
+const _: () = assert!(FLAGS_AT == LEVEL_AT + size_of::<u16>());
+const _: () = assert!(RESERVED_AT == FLAGS_AT + size_of::<u16>());
+const _: () = assert!(SPECIAL_SIZE == RESERVED_AT + size_of::<u32>());
+const _: () = assert!(LINE_POINTER == niwaki_storage::page::ITEM_ID_SIZE);
+// A link to the metapage cannot exist, so its number is free to mean "no sibling".
+const _: () = assert!(NO_BLOCK.0 == META_BLOCK.0);
+
 /// Flags of the special area.
 pub(crate) mod flag {
     /// A leaf page.
@@ -49,6 +59,8 @@ pub(crate) mod flag {
     pub(crate) const DELETED: u16 = 16;
     /// Every flag of this format version.
     pub(crate) const ALL: u16 = LEAF | META | INCOMPLETE_SPLIT | HALF_DEAD | DELETED;
+    // Each of the five flags has a bit of its own.
+    const _: () = assert!(ALL.count_ones() == 5);
 }
 
 #[inline]
@@ -163,6 +175,11 @@ impl IndexPage for Page {
         self.init(PageKind::Nbtree, SPECIAL_SIZE);
         self.set_level(level);
         self.set_index_flags(flags);
+        debug_assert_eq!(self.special_size(), SPECIAL_SIZE, "the area has the index's fields");
+        debug_assert_eq!(self.level(), level, "the level was stored");
+        debug_assert_eq!(self.item_count(), 0, "a new page has no items");
+        debug_assert!(self.is_rightmost(), "a new page has no siblings yet");
+        debug_assert_eq!(self.reserved(), 0, "a new page has no reserved bytes set");
     }
 
     #[inline]
@@ -258,6 +275,10 @@ pub(crate) struct Meta {
     pub(crate) deleted_pages: u32,
 }
 
+// Root and fast root lie between the first fields and the levels.
+const _: () = assert!(Meta::LEVEL_AT == Meta::ROOT_AT + 2 * size_of::<BlockNumber>());
+const _: () = assert!(Meta::SIZE + LINE_POINTER <= USABLE_BYTES);
+
 impl Meta {
     pub(crate) const SIZE: usize = 32;
     pub(crate) const MAGIC: u32 = 0x4257_694e;
@@ -272,6 +293,9 @@ impl Meta {
     }
 
     pub(crate) fn encode(&self) -> [u8; Self::SIZE] {
+        // `read` refuses what is refused here.
+        debug_assert_ne!(self.root, META_BLOCK, "the metapage is no root");
+        debug_assert_ne!(self.fast_root, META_BLOCK, "the metapage is no fast root");
         let mut b = [0; Self::SIZE];
         put(&mut b, 0, &Self::MAGIC.to_le_bytes());
         put(&mut b, 4, &Self::VERSION.to_le_bytes());
@@ -316,6 +340,8 @@ impl Meta {
         page.init_index(0, flag::META);
         let stored = page.insert_item(OffsetNumber(1), &self.encode());
         debug_assert!(stored, "a metapage is empty when it is made");
+        debug_assert_eq!(page.item_count(), 1, "a metapage has one item");
+        debug_assert_eq!(page.tuple(1).len(), Self::SIZE, "the item has all fields");
     }
 
     /// Replaces the contents of a metapage.

@@ -1,6 +1,7 @@
 //! Posting lists made of items with one key: the plan for a leaf, and the change as the log keeps
 //! it.
 
+use niwaki_env::invariant;
 use niwaki_storage::page::Page;
 
 use crate::page::change::{self, Rebuild};
@@ -12,6 +13,7 @@ use crate::page::tuple::{
 /// Fill factor of the left page, in percent, when all entries have one value; later entries go
 /// right.
 pub(crate) const SINGLE_VALUE_FILL: usize = 96;
+const _: () = assert!(SINGLE_VALUE_FILL < 100);
 
 /// Consecutive items with one key whose TIDs become one sequence of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,15 +46,23 @@ pub(crate) fn list_tids(key_len: usize, tids_max: u16) -> usize {
 /// entries of their own.
 pub(crate) fn new_list_tids(key_len: usize, tids_max: u16) -> usize {
     let most = list_tids(key_len, u16::MAX);
-    (most - most / 8).min(usize::from(tids_max))
+    let tids = (most - most / 8).min(usize::from(tids_max));
+    invariant!(
+        B3,
+        tids < 2 || item_size(key_len, tids) <= POSTING_MAX,
+        "a list of {tids} TIDs is larger than a list may be"
+    );
+    tids
 }
 
 /// Returns the number of items, and the bytes of items and line pointers, for `tids` TIDs of one
 /// key in lists of `list` TIDs.
 fn merged(key_len: usize, tids: usize, list: usize) -> (usize, usize) {
+    debug_assert!(list > 0, "a list of no TIDs takes in none");
     let (full, rest) = (tids / list, tids % list);
     let rest_bytes = if rest > 0 { item_size(key_len, rest) + LINE_POINTER } else { 0 };
     let items = full + usize::from(rest > 0);
+    debug_assert!(items <= tids, "no item is made without a TID");
     (items, full * (item_size(key_len, list) + LINE_POINTER) + rest_bytes)
 }
 
@@ -76,6 +86,8 @@ pub(crate) struct Plan {
 impl Plan {
     fn close(&mut self, run: Option<Run<'_>>) {
         let Some(run) = run else { return };
+        debug_assert!(run.items > 0, "a run begins with an item");
+        debug_assert!(run.tids >= usize::from(run.items), "each item of a run has a TID");
         if run.items < 2 {
             return;
         }
@@ -85,6 +97,12 @@ impl Plan {
         }
         let (items, bytes) = merged(run.key.len(), run.tids, list);
         if bytes < run.bytes {
+            debug_assert!(items <= usize::from(run.items), "more items would take more bytes");
+            let last = self.merge.intervals.last();
+            debug_assert!(
+                last.is_none_or(|last| last.first + last.items <= run.first),
+                "runs come in the order of the page, and share no item"
+            );
             self.merge.intervals.push(Interval { first: run.first, items: run.items });
             self.freed_items += usize::from(run.items) - items;
             self.freed_bytes += run.bytes - bytes;
@@ -127,6 +145,11 @@ impl Merge {
             }
         }
         plan.close(run);
+        debug_assert_eq!(
+            plan.merge.intervals.is_empty(),
+            plan.freed_bytes == 0,
+            "each run that is merged frees bytes"
+        );
         plan
     }
 
@@ -195,10 +218,17 @@ impl Merge {
         if list < 2 {
             return false;
         }
+        debug_assert!(tids.len() >= usize::from(interval.items), "each item has a TID");
         let mut tuple = Vec::new();
         for tids in tids.chunks(list) {
             tuple.clear();
             push_posting(&mut tuple, key, tids);
+            invariant!(
+                B3,
+                tids.len() == 1 || tuple.len() <= POSTING_MAX,
+                "a list of {} TIDs is larger than a list may be",
+                tids.len()
+            );
             writer.push(&tuple);
         }
         true

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use niwaki_env::invariant;
 use niwaki_storage::OffsetNumber;
 use niwaki_storage::page::Page;
 
@@ -38,6 +39,13 @@ struct Shorter {
 }
 
 impl Removal {
+    /// Asserts what the encoding relies on: it stores the distances between neighbours.
+    fn assert_state(&self) {
+        debug_assert!(self.items.first() != Some(&OffsetNumber::INVALID), "items begin at 1");
+        debug_assert!(self.items.is_sorted_by(|a, b| a < b), "each item goes once, in order");
+        debug_assert!(self.tids.is_sorted_by(|a, b| a < b), "each TID goes once, in order");
+    }
+
     /// Returns the removal of these entries, given ascending; `None` if an entry does not exist.
     pub(crate) fn of(leaf: &Page, entries: &[EntryPlace]) -> Option<Self> {
         let mut removal = Self { items: Vec::new(), tids: Vec::new() };
@@ -67,10 +75,18 @@ impl Removal {
             }
             removal.tids.extend(group.iter().map(|entry| first + u16::from(entry.place)));
         }
+        removal.assert_state();
+        debug_assert!(
+            removal.items.len() + removal.tids.len() <= entries.len(),
+            "an entry is removed with its item, or out of a list"
+        );
         Some(removal)
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
+        self.assert_state();
+        debug_assert!(u16::try_from(self.items.len()).is_ok(), "no page has so long a list");
+        debug_assert!(u16::try_from(self.tids.len()).is_ok(), "no page has so long a list");
         let mut out = NumberWriter::default();
         out.push(self.items.len() as u16);
         out.push(self.tids.len() as u16);
@@ -101,7 +117,9 @@ impl Removal {
         };
         let items = list(items, 1)?.into_iter().map(OffsetNumber).collect();
         let tids = list(tids, 0)?;
-        numbers.is_at_end().then_some(Self { items, tids })
+        let removal = Self { items, tids };
+        removal.assert_state();
+        numbers.is_at_end().then_some(removal)
     }
 
     /// Makes the change; false, with nothing changed, where the page has no such entries.
@@ -113,20 +131,35 @@ impl Removal {
             return false;
         }
         let Some(shorter) = self.shorter(page) else { return false };
+        let items_before = usize::from(page.item_count());
         let (mut kept, mut tuple) = (Vec::new(), Vec::new());
         for list in shorter {
             let Some(item) = LeafTuple::decode(page.tuple(list.offset)) else { continue };
+            let kept_tids = item.tids.len() - list.gone.len();
             let mut gone = self.tids[list.gone].iter().peekable();
             kept.clear();
             kept.extend((list.first..).zip(item.tids.raw()).filter_map(|(number, tid)| {
                 gone.next_if(|&&gone| gone == number).is_none().then_some(*tid)
             }));
+            debug_assert_eq!(kept.len(), kept_tids, "the list loses just the TIDs that go");
+            invariant!(B3, !kept.is_empty(), "a list that loses all its TIDs goes as an item");
             tuple.clear();
             push_posting(&mut tuple, item.key, &kept);
+            debug_assert!(
+                tuple.len() < page.tuple(list.offset).len(),
+                "the list gets shorter in its place"
+            );
             let stored = page.overwrite_item(OffsetNumber(list.offset), &tuple);
             debug_assert!(stored, "a shorter tuple always fits");
         }
-        page.remove_items(&self.items)
+        let removed = page.remove_items(&self.items);
+        debug_assert!(removed, "the items are on the page, in order");
+        debug_assert_eq!(
+            usize::from(page.item_count()) + self.items.len(),
+            items_before,
+            "lists that get shorter stay"
+        );
+        removed
     }
 
     /// Returns the lists that get shorter. `None` where the removal does not fit the page. A list
@@ -146,6 +179,7 @@ impl Removal {
             if tids == 0 {
                 continue;
             }
+            debug_assert!(self.tids[at] >= first, "no TID of an earlier list is left over");
             let end = first.checked_add(tids)?;
             let here = self.tids[at..].iter().take_while(|&&number| number < end).count();
             if here > 0 {
@@ -159,6 +193,10 @@ impl Removal {
             }
             first = end;
         }
+        debug_assert!(
+            shorter.is_sorted_by(|a, b| a.offset < b.offset && a.gone.end == b.gone.start),
+            "each list has its own part of the TIDs"
+        );
         (at == self.tids.len()).then_some(shorter)
     }
 
@@ -220,6 +258,13 @@ mod tests {
         assert_eq!(page.item_id(OffsetNumber(1)).state(), ItemState::Dead, "the mark stays");
         // Two items (9 and 21 bytes) with their line pointers, two TIDs, and a list of two.
         assert_eq!(page.room() - free, 9 + 21 + 2 * 4 + 12 + 12);
+    }
+
+    #[test]
+    #[should_panic(expected = "each item goes once, in order")]
+    #[cfg(debug_assertions)]
+    fn a_removal_out_of_order_is_noticed() {
+        Removal { items: vec![OffsetNumber(2), OffsetNumber(1)], tids: vec![] }.encode();
     }
 
     #[test]

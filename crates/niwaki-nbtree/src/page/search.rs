@@ -25,6 +25,13 @@ const INTERPOLATE_MIN: u16 = 32;
 /// Distances, in items, of the next looks from the guessed place, until the bound lies in between.
 const INTERPOLATE_NEAR: [u16; 2] = [2, 12];
 
+const _: () = assert!(WORD == size_of::<u128>());
+// The first bytes of the last key on a page may reach into the special area, but not beyond.
+const _: () = assert!(WORD <= SPECIAL_SIZE);
+const _: () = assert!(INTERPOLATE_NEAR[0] < INTERPOLATE_NEAR[1]);
+// A range that is interpolated has room for all looks.
+const _: () = assert!(INTERPOLATE_NEAR[1] < INTERPOLATE_MIN);
+
 /// A place in the order of (key, TID): at, before or after entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
@@ -65,7 +72,9 @@ impl<'a> Target<'a> {
     #[inline]
     fn new(key: &'a [u8], tid: u64, after: bool) -> Self {
         let mask = if after { first_bytes(key.len()) } else { u128::MAX };
-        Self { key, tid, after, word: word_of(key), mask }
+        let word = word_of(key);
+        debug_assert_eq!(word & mask, word, "all bits of the key count");
+        Self { key, tid, after, word, mask }
     }
 
     /// Returns the place of the entry (key, TID).
@@ -171,6 +180,7 @@ fn place_of_head(page: &Page, item: u16) -> Option<usize> {
 #[inline]
 fn bring_near(page: &Page, item: u16) -> usize {
     let at = place_of_head(page, item).unwrap_or(0);
+    debug_assert!(at + TUPLE_HEADER + WORD <= PAGE_SIZE, "the head ends on the page");
     page.bring_near(at);
     // The head may lie on two cache lines.
     page.bring_near(at + TUPLE_HEADER + WORD - 1);
@@ -284,8 +294,10 @@ pub(crate) fn lower_bound(page: &Page, from: u16, target: &Target<'_>) -> u16 {
 /// Does the same as [`lower_bound`], also on a page read by a glance.
 #[inline]
 fn bound(page: &impl Keys, from: u16, target: &Target<'_>) -> u16 {
+    debug_assert!(from > 0, "offset numbers begin at 1");
     let mut low = from;
     let mut high = page.items() + 1;
+    let end = high.max(from);
     if high.saturating_sub(low) >= INTERPOLATE_MIN {
         (low, high) = narrow(page, low, high, target);
     }
@@ -297,6 +309,8 @@ fn bound(page: &impl Keys, from: u16, target: &Target<'_>) -> u16 {
             high = middle;
         }
     }
+    debug_assert!(low >= from, "the search goes on from here");
+    debug_assert!(low <= end, "at most, all items are before the target");
     low
 }
 
@@ -314,6 +328,7 @@ fn is_text([first, target, last]: [u128; 3]) -> bool {
 /// high key serves as well as the last item, and was looked at before.
 #[inline]
 fn narrow(page: &impl Keys, mut low: u16, mut high: u16, target: &Target<'_>) -> (u16, u16) {
+    debug_assert!(low + INTERPOLATE_MIN <= high, "few items are searched by halving alone");
     let first = item_word(page, low) & target.mask;
     let has_high_key = page.right() != NO_BLOCK && low > HIGH_KEY;
     let end = if has_high_key { high } else { high - 1 };
@@ -324,6 +339,8 @@ fn narrow(page: &impl Keys, mut low: u16, mut high: u16, target: &Target<'_>) ->
     // For a guess, 32 significant bits of the distances are enough.
     let shift = (u128::BITS - (last - first).leading_zeros()).saturating_sub(32);
     let (part, whole) = ((target.word - first) >> shift, (last - first) >> shift);
+    debug_assert!(part <= whole, "the target lies between the first and the last item");
+    debug_assert!(whole <= u128::from(u32::MAX), "the product below does not overflow");
     let guess = low + (u128::from(end - low) * part / whole.max(1)) as u16;
     // Both ends are decided already.
     (low, high) = (low + 1, end);
@@ -355,6 +372,7 @@ fn narrow(page: &impl Keys, mut low: u16, mut high: u16, target: &Target<'_>) ->
             high = further;
         }
     }
+    debug_assert!(low <= high, "the bound lies between both ends");
     (low, high)
 }
 
@@ -364,6 +382,8 @@ const IN_STEP: usize = 16;
 /// Bytes of a key that are compared in one look, behind the bytes with which all keys in question
 /// begin.
 const WINDOW: usize = 8;
+const _: () = assert!(WINDOW == size_of::<u64>());
+const _: () = assert!(WINDOW <= WORD);
 
 /// One target of a search in step, with the state of its search.
 #[derive(Clone, Copy, Default)]
@@ -380,12 +400,14 @@ struct Look {
 /// Returns the bytes of a word from `skip` on that a look compares, as a number.
 #[inline]
 fn window(word: u128, skip: usize) -> u64 {
+    debug_assert!(skip + WINDOW <= WORD, "the window lies in the word");
     ((word << (8 * skip)) >> (8 * (WORD - WINDOW))) as u64
 }
 
 /// Returns the same bytes of the key whose item's head is at `at`.
 #[inline]
 fn window_at(page: &Page, at: usize, skip: usize) -> u64 {
+    debug_assert!(skip + WINDOW <= WORD, "the window lies in the head");
     let head = page.0.get(at..).and_then(|bytes| bytes.first_chunk::<{ TUPLE_HEADER + WORD }>());
     let Some(head) = head else { return 0 };
     let info = u16::from_le_bytes([head[INFO_AT], head[INFO_AT + 1]]);
@@ -401,6 +423,7 @@ fn window_at(page: &Page, at: usize, skip: usize) -> u64 {
 /// Returns all bits of the first `bytes` bytes; `bytes` is less than a window.
 #[cold]
 fn first_bytes_of(bytes: usize) -> u64 {
+    debug_assert!(bytes < WINDOW, "a whole window needs no mask");
     !(u64::MAX >> (8 * bytes))
 }
 
@@ -410,6 +433,7 @@ fn first_bytes_of(bytes: usize) -> u64 {
 /// The searches halve their ranges in step. Each look is a cache miss of its own, and all misses of
 /// one step begin together.
 pub(crate) fn lower_bounds(page: &Page, from: u16, targets: &[Target<'_>], bounds: &mut Vec<u16>) {
+    debug_assert!(from > 0, "offset numbers begin at 1");
     bounds.clear();
     bounds.resize(targets.len(), from);
     // The number of items. Each item may be the bound, or no item is.
@@ -446,6 +470,8 @@ pub(crate) fn lower_bounds(page: &Page, from: u16, targets: &[Target<'_>], bound
             left -= step;
         }
         for (bound, look) in bounds.iter_mut().zip(looks) {
+            debug_assert!(look.bound >= from, "the search goes on from here");
+            debug_assert!(look.bound <= from + items, "at most, all items are before the target");
             *bound = look.bound;
         }
     }
@@ -455,6 +481,7 @@ pub(crate) fn lower_bounds(page: &Page, from: u16, targets: &[Target<'_>], bound
 /// item is near `from`.
 #[inline]
 pub(crate) fn lower_bound_near(page: &Page, from: u16, target: &Target<'_>) -> u16 {
+    debug_assert!(from > 0, "offset numbers begin at 1");
     let end = page.item_count() + 1;
     if from >= end || !is_before(page, from, target) {
         return from;
@@ -486,7 +513,9 @@ pub(crate) fn downlink_item(page: &impl Keys, target: &Target<'_>) -> Option<u16
     if first > page.items() {
         return None;
     }
-    Some(bound(page, first + 1, target) - 1)
+    let item = bound(page, first + 1, target) - 1;
+    debug_assert!(item >= first, "the high key is no downlink");
+    Some(item)
 }
 
 #[cfg(test)]

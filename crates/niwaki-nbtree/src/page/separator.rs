@@ -34,7 +34,13 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
         }
         at += 8;
     }
-    at + a[at..].iter().zip(&b[at..]).take_while(|(x, y)| x == y).count()
+    let prefix = at + a[at..].iter().zip(&b[at..]).take_while(|(x, y)| x == y).count();
+    debug_assert_eq!(a[..prefix], b[..prefix], "the keys have these bytes in common");
+    debug_assert!(
+        a.get(prefix).is_none() || a.get(prefix) != b.get(prefix),
+        "the keys have no further byte in common"
+    );
+    prefix
 }
 
 /// Returns the pivot between two neighbours of a leaf level: at least `last_left`, below
@@ -52,10 +58,16 @@ pub(crate) fn separator<'a>(
     truncate: bool,
 ) -> Separator<'a> {
     let common = common_prefix(last_left.0, first_right.0);
-    match first_right.0.get(..common + 1) {
+    let cut = match first_right.0.get(..common + 1) {
         Some(key) if truncate => Separator { key, tid: None },
         _ => Separator { key: last_left.0, tid: Some(last_left.1) },
-    }
+    };
+    debug_assert!(cut.key.len() <= last_left.0.len() + 1, "a builder reckons with a byte more");
+    debug_assert!(
+        cut.tid.is_none() || cut.key.len() == last_left.0.len(),
+        "only a whole key has a TID behind it"
+    );
+    cut
 }
 
 #[cfg(test)]

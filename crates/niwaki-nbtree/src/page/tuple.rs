@@ -35,6 +35,16 @@ pub(crate) const POSTING_MAX: usize = ENTRY_MAX / 2;
 /// The most TIDs of a posting list; a place in a list fits a byte.
 pub(crate) const POSTING_TIDS_MAX: usize = (POSTING_MAX - TUPLE_HEADER) / TID_SIZE;
 const _: () = assert!(POSTING_TIDS_MAX <= u8::MAX as usize);
+// The shortest list fits, and two of the longest lists are no more than one entry.
+const _: () = assert!(POSTING_TIDS_MAX >= 2);
+const _: () = assert!(2 * POSTING_MAX <= ENTRY_MAX);
+// Leaf entries and pivots have a TID or a downlink with zeros in front of the info word.
+const _: () = assert!(INFO_AT == TID_SIZE);
+const _: () = assert!(INFO_AT + size_of::<u16>() == TUPLE_HEADER);
+// The longest key has its length in the info word, beside all flags.
+const _: () = assert!(ENTRY_MAX - TUPLE_HEADER <= info::KEY_LENGTH as usize);
+const _: () = assert!((info::HAS_TID | info::POSTING | info::PIVOT).count_ones() == 3);
+const _: () = assert!(info::KEY_LENGTH & (info::HAS_TID | info::POSTING | info::PIVOT) == 0);
 
 /// Bits of the info word.
 pub(crate) mod info {
@@ -93,6 +103,7 @@ pub(crate) fn push_leaf(out: &mut Vec<u8>, key: &[u8], payload: &[u8], tid: Tid)
 #[inline]
 pub(crate) fn put_leaf(out: &mut [u8], key: &[u8], payload: &[u8], tid: Tid) {
     debug_assert!(TUPLE_HEADER + key.len() + payload.len() <= ENTRY_MAX);
+    debug_assert_eq!(out.len(), TUPLE_HEADER + key.len() + payload.len(), "no byte is left over");
     let (head, rest) = out.split_at_mut(TUPLE_HEADER);
     head[..TID_SIZE].copy_from_slice(&tid_bytes(tid));
     head[TID_SIZE..].copy_from_slice(&(key.len() as u16).to_le_bytes());
@@ -104,6 +115,7 @@ pub(crate) fn put_leaf(out: &mut [u8], key: &[u8], payload: &[u8], tid: Tid) {
 /// Appends a pivot. `downlink` 0 makes a high key; no key and no TID make minus infinity.
 pub(crate) fn push_pivot(out: &mut Vec<u8>, downlink: BlockNumber, key: &[u8], tid: Option<Tid>) {
     debug_assert!(key.len() <= ENTRY_MAX - TUPLE_HEADER);
+    let begin = out.len();
     let has_tid = if tid.is_some() { info::HAS_TID } else { 0 };
     out.extend_from_slice(&downlink.0.to_le_bytes());
     out.extend_from_slice(&[0; 2]);
@@ -112,6 +124,8 @@ pub(crate) fn push_pivot(out: &mut Vec<u8>, downlink: BlockNumber, key: &[u8], t
     if let Some(tid) = tid {
         push_tid(out, tid);
     }
+    let size = pivot_size(key.len(), tid.is_some());
+    debug_assert_eq!(out.len() - begin, size, "a pivot has the size that splits reckon with");
 }
 
 /// Returns the bytes of a pivot with this key length, with or without a TID.
@@ -123,7 +137,8 @@ pub(crate) fn pivot_size(key_len: usize, has_tid: bool) -> usize {
 /// Appends a posting list, or a plain entry if there is only one TID. The caller has checked the
 /// lengths ([`POSTING_MAX`]); the TIDs are ascending.
 pub(crate) fn push_posting(out: &mut Vec<u8>, key: &[u8], tids: &[[u8; TID_SIZE]]) {
-    debug_assert!(!tids.is_empty());
+    niwaki_env::invariant!(B3, !tids.is_empty(), "a leaf item has a TID");
+    let begin = out.len();
     if tids.len() > 1 {
         out.extend_from_slice(&(tids.len() as u16).to_le_bytes());
         out.extend_from_slice(&[0; 4]);
@@ -135,6 +150,8 @@ pub(crate) fn push_posting(out: &mut Vec<u8>, key: &[u8], tids: &[[u8; TID_SIZE]
         out.extend_from_slice(&(key.len() as u16).to_le_bytes());
         out.extend_from_slice(key);
     }
+    let size = item_size(key.len(), tids.len());
+    debug_assert_eq!(out.len() - begin, size, "a list has the size that plans reckon with");
 }
 
 /// Reads a TID from its stored form.
@@ -152,6 +169,7 @@ pub(crate) fn tid_bytes(tid: Tid) -> [u8; TID_SIZE] {
 /// Returns the bytes of a leaf item with this key length and this number of TIDs, without payload.
 #[inline]
 pub(crate) fn item_size(key_len: usize, tids: usize) -> usize {
+    debug_assert!(tids > 0, "a leaf item has a TID");
     TUPLE_HEADER + key_len + if tids > 1 { tids * TID_SIZE } else { 0 }
 }
 
@@ -186,11 +204,13 @@ impl<'a> Tids<'a> {
 
     #[inline]
     pub(crate) fn first(self) -> Tid {
+        niwaki_env::invariant!(B3, !self.0.is_empty(), "no leaf item is decoded without a TID");
         self.get(0).unwrap_or(Tid::MIN)
     }
 
     #[inline]
     pub(crate) fn last(self) -> Tid {
+        niwaki_env::invariant!(B3, !self.0.is_empty(), "no leaf item is decoded without a TID");
         self.0.last().map_or(Tid::MIN, stored_tid)
     }
 
@@ -239,6 +259,7 @@ impl<'a> LeafTuple<'a> {
         match info & !info::KEY_LENGTH {
             0 => {
                 let tids = Tids(tuple[..TID_SIZE].as_chunks().0);
+                debug_assert_eq!(tids.len(), 1, "the header of a plain entry has one TID");
                 Some(Self { key, payload: rest, tids })
             }
             info::POSTING => {
@@ -255,6 +276,10 @@ impl<'a> LeafTuple<'a> {
 
     #[inline]
     pub(crate) fn is_posting(&self) -> bool {
+        debug_assert!(
+            self.tids.len() == 1 || self.payload.is_empty(),
+            "a posting list has no payload"
+        );
         self.tids.len() > 1
     }
 }

@@ -34,7 +34,7 @@
 use niwaki_storage::page::Page;
 use niwaki_storage::record::{DecodedRecord, MAX_RECORD_PAGES, Manager, ResourceManager};
 use niwaki_storage::recovery::{Redo, RedoPage};
-use niwaki_storage::{BlockNumber, Corruption, Error, Result};
+use niwaki_storage::{BlockNumber, Corruption, Error, OffsetNumber, Result};
 
 use crate::page::change::{self, SplitLeft};
 use crate::page::layout::{IndexPage, Meta, read_u16, read_u32};
@@ -46,6 +46,7 @@ use crate::page::tuple::TID_SIZE;
 pub(crate) const VERSION: u8 = 1;
 /// Bytes of the offset before a tuple.
 pub(crate) const OFFSET_SIZE: usize = 2;
+const _: () = assert!(OFFSET_SIZE == size_of::<OffsetNumber>());
 
 /// Kinds of records.
 pub(crate) mod kind {
@@ -70,6 +71,9 @@ pub(crate) mod kind {
     pub(crate) const SET_PAYLOAD: u8 = 19;
     pub(crate) const MERGE: u8 = 20;
 }
+
+// `describe` takes all kinds of splits together.
+const _: () = assert!(kind::SPLIT_BOTH == kind::SPLIT + 3);
 
 /// Returns the kind of a split record, by the pages it has besides the halves.
 pub(crate) fn split_kind(has_sibling: bool, has_child: bool) -> u8 {
@@ -148,6 +152,13 @@ pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
 /// Decides whether records of this kind may name fewer pages than [`changes`] lists.
 fn takes_fewer(kind: u8) -> bool {
     matches!(kind, kind::PAGES | kind::HALF_DEAD)
+}
+
+/// Decides whether redo takes a record of this kind with this number of pages.
+pub(crate) fn takes_pages(kind: u8, pages: usize) -> bool {
+    changes(kind).is_some_and(|changes| {
+        changes.len() == pages || (takes_fewer(kind) && pages <= changes.len())
+    })
 }
 
 impl PageChange {
@@ -242,11 +253,7 @@ impl ResourceManager for NbtreeManager {
     fn redo(&self, record: &DecodedRecord<'_>, redo: &Redo<'_>) -> Result<()> {
         let pages = record.pages.len();
         let changes = match changes(record.kind) {
-            Some(changes)
-                if record.version == VERSION
-                    && (changes.len() == pages
-                        || (takes_fewer(record.kind) && pages <= changes.len())) =>
-            {
+            Some(changes) if record.version == VERSION && takes_pages(record.kind, pages) => {
                 changes
             }
             _ => {
@@ -255,6 +262,7 @@ impl ResourceManager for NbtreeManager {
                 return Err(bad_record(record, None, detail));
             }
         };
+        debug_assert!(pages <= changes.len(), "each page has its change");
         for (number, (page_record, change)) in record.pages.iter().zip(changes).enumerate() {
             if let RedoPage::NeedsRedo(mut page) = redo.page(number)?
                 && !change.apply(&mut page, page_record.data)
