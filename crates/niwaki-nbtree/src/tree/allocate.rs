@@ -78,8 +78,11 @@ impl Index {
         self.recycling.pages.lock().growing += 1;
         let grown = self.storage.pool().extend(self.file, Fork::Main, count);
         let mut pages = self.recycling.pages.lock();
+        debug_assert!(pages.growing > 0, "this thread is counted until now");
         pages.growing -= 1;
         let grown = grown?;
+        debug_assert!(grown.count >= count, "the file grew by fewer pages than asked for");
+        debug_assert!(count > 0, "a file grows by a page at least");
         let end = grown.first.0 + grown.count;
         Ok(share(&mut pages, &mut (grown.first.0..end).map(BlockNumber)))
     }

@@ -6,9 +6,10 @@
 //! from the leaves up, and the topmost page is the B-tree root. The metapage is written last: until
 //! then the index is empty.
 
+use niwaki_env::invariant;
 use niwaki_storage::page::Page;
 use niwaki_storage::record::LoggedPage;
-use niwaki_storage::{BlockNumber, Tid, Xid};
+use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
 
 use crate::error::{Error, Result};
 use crate::page::change::Rebuild;
@@ -18,8 +19,8 @@ use crate::page::layout::{
 use crate::page::lists::new_list_tids;
 use crate::page::separator::separator;
 use crate::page::tuple::{
-    ENTRY_MAX, LeafTuple, PivotTuple, TID_SIZE, TUPLE_HEADER, item_size, pivot_size, push_leaf,
-    push_pivot, push_posting, read_tid, sort_key, tid_bytes,
+    ENTRY_MAX, LeafTuple, PIVOT_MAX, POSTING_TIDS_MAX, PivotTuple, TID_SIZE, TUPLE_HEADER,
+    item_size, pivot_size, push_leaf, push_pivot, push_posting, read_tid, sort_key, tid_bytes,
 };
 use crate::page::wal;
 use crate::tree::index::Index;
@@ -27,6 +28,9 @@ use crate::tree::index::Index;
 /// Fill factor of inner pages, in percent. Inner pages are few, and grow by one pivot for each
 /// split below.
 const INNER_FILLFACTOR: usize = 90;
+const _: () = assert!(INNER_FILLFACTOR <= 100);
+// Two entries fit a leaf beside its high key, however large they are.
+const _: () = assert!(2 * (ENTRY_MAX + LINE_POINTER) + PIVOT_MAX + LINE_POINTER <= USABLE_BYTES);
 
 /// The key and TID of a pivot between two neighbours.
 type Cut = (Vec<u8>, Option<Tid>);
@@ -45,6 +49,15 @@ impl Level {
         Self { block, prev, bytes: Vec::new(), ends: Vec::new() }
     }
 
+    /// Asserts what holds between two changes of the page.
+    fn assert_state(&self) {
+        let end = self.ends.last().copied().unwrap_or(0);
+        debug_assert_eq!(end, self.bytes.len(), "the last tuple ends where the bytes end");
+        debug_assert!(self.used() <= USABLE_BYTES, "the tuples fit the page");
+        debug_assert_ne!(self.block, META_BLOCK, "the metapage is written at the end");
+        debug_assert_ne!(self.prev, self.block, "no page is its own sibling");
+    }
+
     fn tuples(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
@@ -59,6 +72,7 @@ impl Level {
         let last = self.last()?.to_vec();
         self.ends.pop();
         self.bytes.truncate(self.bytes.len() - last.len());
+        self.assert_state();
         Some(last)
     }
 
@@ -88,6 +102,10 @@ impl Pending {
     }
 
     fn push_item(&self, out: &mut Vec<u8>) {
+        debug_assert!(
+            self.tids.len() == 1 || self.payload.is_empty(),
+            "entries with a payload are no list"
+        );
         match &self.tids[..] {
             [tid] => push_leaf(out, &self.key, &self.payload, read_tid(tid, 0)),
             tids => push_posting(out, &self.key, tids),
@@ -160,6 +178,7 @@ impl IndexBuilder<'_> {
             let index = self.index.name.to_string();
             return Err(Error::RowTooLarge { size, max: ENTRY_MAX, index });
         }
+        invariant!(X4, tid.offset != OffsetNumber::INVALID, "{tid} names no line pointer");
         let before = self.pending.last();
         if before.is_some_and(|before| before >= (key, tid)) {
             return Err(Error::NotSorted { index: self.index.name.to_string() });
@@ -173,7 +192,9 @@ impl IndexBuilder<'_> {
             self.pending.payload.extend_from_slice(payload);
             self.pending.tids.clear();
         }
+        debug_assert_eq!(self.pending.key, key, "the pending item has the entry's key");
         self.pending.tids.push(tid_bytes(tid));
+        invariant!(B3, self.pending.tids.len() <= POSTING_TIDS_MAX, "the list becomes too long");
         self.entries += 1;
         Ok(equal)
     }
@@ -182,6 +203,7 @@ impl IndexBuilder<'_> {
     /// page may not grow: to fill pages exactly, a run of one key is cut where the page ends.
     fn pending_takes_another(&self) -> bool {
         let (key_len, tids) = (self.pending.key.len(), self.pending.tids.len());
+        debug_assert!(tids > 0, "there is a pending item");
         let options = self.index.options();
         if !options.deduplicate_items
             || !self.pending.payload.is_empty()
@@ -228,7 +250,9 @@ impl IndexBuilder<'_> {
             self.write_page(level, None)?;
             level += 1;
         }
+        debug_assert_eq!(self.levels.is_empty(), self.entries == 0, "each entry is on a page");
         if let Some(top) = self.levels.last() {
+            invariant!(B2, top.prev == NO_BLOCK, "the B-tree root has a left sibling");
             let meta = Meta::new(top.block, (self.levels.len() - 1) as u16);
             self.write_meta(meta)?;
         }
@@ -255,12 +279,18 @@ impl IndexBuilder<'_> {
             };
             self.levels.push(Level::new(block, NO_BLOCK));
         }
+        debug_assert!(level < self.levels.len(), "levels come into being one by one");
+        debug_assert!(
+            cut.is_some() || self.levels[level].ends.is_empty(),
+            "only the first tuple of a level has none before it"
+        );
         let key_len = sort_key(tuple).0.len();
         let Some(cut) = cut.filter(|_| self.is_full(level, tuple.len(), key_len)) else {
             self.append(level, tuple);
             return Ok(());
         };
         let (left, carried, cut) = self.close(level, cut);
+        debug_assert!(!self.levels[level].ends.is_empty(), "a tuple stays on the closed page");
         let right = self.new_page()?;
         let mut high_key = Vec::new();
         push_pivot(&mut high_key, NO_BLOCK, &cut.0, cut.1);
@@ -289,7 +319,9 @@ impl IndexBuilder<'_> {
         if open.used() + high_key <= USABLE_BYTES {
             return (open.block, None, cut);
         }
+        debug_assert!(level > 0, "a leaf keeps room for its high key");
         let carried = open.pop();
+        debug_assert!(carried.is_some(), "a page without room has pivots");
         let cut = match carried.as_deref().and_then(PivotTuple::decode) {
             Some(pivot) => (pivot.key.to_vec(), pivot.tid),
             None => cut,
@@ -307,6 +339,7 @@ impl IndexBuilder<'_> {
             _ => open.bytes.extend_from_slice(tuple),
         }
         open.ends.push(open.bytes.len());
+        open.assert_state();
     }
 
     /// Decides whether a tuple of `tuple_bytes` bytes, key included, goes to the next page. Reasons
@@ -359,6 +392,11 @@ fn fill_bytes(level: usize, fillfactor: u8) -> usize {
 }
 
 fn fill(page: &mut Page, open: &Level, level: u16, right: Option<(&[u8], BlockNumber)>) -> bool {
+    open.assert_state();
+    debug_assert!(
+        right.is_none_or(|(_, next)| next != NO_BLOCK && next != open.block),
+        "a page with a high key has a right sibling"
+    );
     let flags = if level == 0 { flag::LEAF } else { 0 };
     let mut writer = Rebuild::new(page, level, flags);
     writer.page.set_prev(open.prev);
@@ -367,5 +405,7 @@ fn fill(page: &mut Page, open: &Level, level: u16, right: Option<(&[u8], BlockNu
         writer.push(high_key);
     }
     open.tuples().for_each(|tuple| writer.push(tuple));
+    let items = open.ends.len() + usize::from(right.is_some());
+    debug_assert_eq!(usize::from(writer.page.item_count()), items, "all tuples are on the page");
     writer.fine
 }

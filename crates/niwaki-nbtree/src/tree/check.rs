@@ -130,6 +130,8 @@ impl Checker<'_> {
         if self.report.corruptions.len() < CORRUPTIONS_MAX {
             self.report.corruptions.push(corruption);
         }
+        debug_assert!(!self.report.corruptions.is_empty(), "a finding was reported");
+        debug_assert!(self.report.corruptions.len() <= CORRUPTIONS_MAX, "the report is bounded");
     }
 
     fn wrong(

@@ -4,14 +4,16 @@
 //! downlink and the read of its page, that page may split. Then the key lies beyond the page's high
 //! key, and the search moves right. Inner pages are read without a latch ([`Index::inner_step`]).
 
-use niwaki_env::seeded_bug;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::BlockNumber;
 use niwaki_storage::buffer::{PageRead, PageWrite};
 use niwaki_storage::page::{PAGE_SIZE, Page};
 
 use crate::error::{Error, Result};
 use crate::memory::recycle::Link;
-use crate::page::layout::{IndexPage, LEVEL_AT, META_BLOCK, SPECIAL_SIZE, flag};
+use crate::page::layout::{
+    FLAGS_AT, IndexPage, LEVEL_AT, META_BLOCK, NO_BLOCK, SPECIAL_SIZE, flag,
+};
 use crate::page::search::{Keys, Target, downlink_item, is_beyond, lies_beyond};
 use crate::page::tuple::PivotTuple;
 use crate::tree::index::{Index, MOVES_MAX, Path};
@@ -19,6 +21,9 @@ use crate::tree::index::{Index, MOVES_MAX, Path};
 /// The most descents in a row that end at a deleted page. Each such descent lost a race of
 /// microseconds against a deletion; only links in a damaged file lose that often.
 pub(crate) const RESTARTS_MAX: u32 = 1000;
+
+// A glance reads level and flags with one look.
+const _: () = assert!(FLAGS_AT == LEVEL_AT + size_of::<u16>());
 
 /// The result of reading one inner page.
 enum InnerStep {
@@ -93,6 +98,7 @@ impl Index {
                 InnerStep::Gone => return Ok(None),
             }
         }
+        debug_assert_eq!(here, level, "the descent ends at the wanted level");
         Ok(Some(Descent::At(link)))
     }
 
@@ -176,6 +182,7 @@ impl Index {
         target: &Target<'_>,
         finisher: bool,
     ) -> Result<InnerStep> {
+        debug_assert!(level > 0, "inner pages lie above the leaves");
         match self.glance_step(link, level, target, finisher) {
             Some(step) => Ok(step),
             None => self.latched_step(link, level, target, finisher),
@@ -229,6 +236,7 @@ impl Index {
             return Ok(InnerStep::Incomplete);
         }
         if is_beyond(&page, target) {
+            invariant!(B2, page.next() != NO_BLOCK, "nothing lies beyond the rightmost page");
             return Ok(InnerStep::Right(self.link(page.next())));
         }
         Ok(InnerStep::Down(self.link(self.child(&page, link.block, target)?)))
@@ -253,9 +261,11 @@ impl Index {
             };
             let mut moves = 0;
             while let Some(page) = self.follow(link, 0)? {
+                debug_assert!(page.is_leaf(), "level 0 holds the leaves");
                 if !is_beyond(&page, target) {
                     return Ok(Some(page));
                 }
+                invariant!(B2, page.next() != NO_BLOCK, "nothing lies beyond the rightmost leaf");
                 self.count_move(&mut moves, link.block)?;
                 link = self.link(page.next());
             }
@@ -274,9 +284,11 @@ impl Index {
         let mut moves = 0;
         loop {
             let Some(page) = self.follow_to_write(link, level)? else { return Ok(None) };
+            debug_assert_eq!(page.level(), level, "sibling links stay on a level");
             if !is_beyond(&page, target) {
                 return Ok(Some(page));
             }
+            invariant!(B2, page.next() != NO_BLOCK, "nothing lies beyond the rightmost page");
             self.count_move(&mut moves, link.block)?;
             link = self.link(page.next());
         }

@@ -18,6 +18,7 @@ use crate::memory::packing::Packing;
 use crate::memory::recycle::{FIRST_ROOT, Link, Recycling};
 use crate::memory::stats::{Counters, IndexStats};
 use crate::page::layout::{IndexPage, LINE_POINTER, META_BLOCK, Meta, damage, flag};
+use crate::page::tuple::TUPLE_HEADER;
 use crate::page::wal;
 use crate::table::RemovedInterval;
 
@@ -250,6 +251,15 @@ impl Index {
         pages: &mut [LoggedPage<'_>],
         removes: RemovedInterval,
     ) {
+        debug_assert!(
+            wal::takes_pages(kind, pages.len()),
+            "redo refuses a record of kind {kind} with {} pages",
+            pages.len()
+        );
+        debug_assert!(
+            removes.is_none() || kind == wal::kind::DELETE,
+            "only a record of deleted entries removes versions"
+        );
         let record = Record {
             manager: Manager::Nbtree,
             kind,
@@ -285,6 +295,7 @@ impl Index {
     /// Decides whether a tuple of `tuple_bytes` fits the page as it is, or after compaction.
     #[inline]
     pub(crate) fn fits(&self, page: &Page, tuple_bytes: usize) -> bool {
+        debug_assert!(tuple_bytes >= TUPLE_HEADER, "a tuple of {tuple_bytes} bytes has no header");
         let bytes = tuple_bytes + LINE_POINTER;
         // Mostly one of the two looks is enough: a page is compacted for many entries at once.
         (bytes <= page.free_bytes() || bytes <= page.room())

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::page::entry::EntryPlace;
 use crate::page::layout::IndexPage;
 use crate::page::search::{Target, is_at, lower_bound};
-use crate::page::tuple::LeafTuple;
+use crate::page::tuple::{LeafTuple, POSTING_TIDS_MAX};
 use crate::tree::index::Index;
 
 /// The place where an entry would go.
@@ -77,6 +77,7 @@ impl Index {
         (key, tid): (&[u8], Tid),
         offset: u16,
     ) -> Result<Found> {
+        debug_assert!(offset >= leaf.first_entry(), "the high key is no entry");
         if offset <= leaf.item_count() && is_at(leaf, offset, target) {
             return Ok(Found::There(EntryPlace { offset, place: 0 }));
         }
@@ -90,7 +91,10 @@ impl Index {
             return Ok(Found::NotThere(Gap::Before(offset)));
         }
         match before.tids.search(tid) {
-            Ok(place) => Ok(Found::There(EntryPlace { offset: offset - 1, place: place as u8 })),
+            Ok(place) => {
+                debug_assert!(place < POSTING_TIDS_MAX, "the place fits a byte");
+                Ok(Found::There(EntryPlace { offset: offset - 1, place: place as u8 }))
+            }
             Err(place) if (1..before.tids.len()).contains(&place) => {
                 Ok(Found::NotThere(Gap::Inside(offset - 1)))
             }

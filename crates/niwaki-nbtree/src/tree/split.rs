@@ -6,7 +6,7 @@
 //! goes on to the second with both halves latched. If the second change fails to happen (a crash,
 //! no room on disk), the next inserter that meets the mark makes it.
 
-use niwaki_env::seeded_bug;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::page::Page;
 use niwaki_storage::record::LoggedPage;
@@ -41,6 +41,7 @@ impl<'a> Virtual<'a> {
     }
 
     fn offset(&self, position: usize) -> Option<u16> {
+        debug_assert!(position < self.len(), "the page has no such item");
         let old = match position.cmp(&self.new_at) {
             std::cmp::Ordering::Less => position,
             std::cmp::Ordering::Equal => return None,
@@ -87,6 +88,7 @@ impl Index {
     ) -> Result<(PageWrite<'a>, PageWrite<'a>)> {
         let block = left.id().block;
         let leaf = left.is_leaf();
+        debug_assert_eq!(leaf, child.is_none(), "a pivot completes the split of a child");
         // An entry may fall inside a posting list. Then the list takes it in, and the page is
         // divided with the entry that the list gives up.
         let (swapped, offset) = match gap {
@@ -97,9 +99,13 @@ impl Index {
             Some((page, given_up)) => (page, &given_up[..]),
             None => (&*left, tuple),
         };
+        debug_assert!(offset >= left.first_entry(), "no entry comes before the high key");
         let new_at = usize::from(offset - left.first_entry());
         let whole = Virtual { page, new_at, new_tuple: new_item };
+        debug_assert!(new_at < whole.len(), "the new item is one of the items");
         let SplitPoint { first_right, kind } = self.choose_split(&whole, block)?;
+        debug_assert!(first_right > 0, "an item stays on the left");
+        debug_assert!(first_right < whole.len(), "an item goes to the right");
         let mut high_key = Vec::new();
         self.push_high_key(&mut high_key, &whole, first_right, leaf);
 
@@ -127,6 +133,13 @@ impl Index {
         };
         // Left to right: the new page, which no other thread knows, then the old right sibling.
         let (mut right, mut sibling) = latched?;
+        invariant!(B2, left_half.next() == right_block, "the left half leads past the right one");
+        invariant!(B2, right_half.prev() == block, "the right half does not lead back");
+        invariant!(B2, right_half.next() == left.next(), "the right half does not lead on");
+        debug_assert!(left_half.is_incomplete(), "the parent has no downlink to the right half");
+        debug_assert!(!right_half.is_incomplete(), "a right half is complete");
+        debug_assert_eq!(left_half.level(), right_half.level(), "halves are siblings");
+        debug_assert_eq!(sibling.is_some(), !left.is_rightmost(), "the sibling's link changes");
         let critical = self.storage.begin_change()?;
         left.0.copy_from_slice(&left_half.0);
         right.0.copy_from_slice(&right_half.0);
@@ -277,6 +290,7 @@ impl Index {
         xid: Xid,
     ) -> Result<()> {
         let left_block = left.id().block;
+        debug_assert!(left.is_incomplete(), "the downlink to the right half is missing");
         let level = left.level() + 1;
         let separator = self.high_key_copy(&left, left_block)?;
         let target = separator.target();
@@ -285,12 +299,14 @@ impl Index {
         }
         let mut parent = self.write_parent(level, &target, path)?;
         let offset = lower_bound(&parent, parent.first_entry() + 1, &target);
+        debug_assert!(offset > parent.first_entry(), "the left half's downlink comes first");
         let before = PivotTuple::decode(parent.tuple(offset - 1)).map(|pivot| pivot.downlink);
         if before != Some(left_block) {
             let detail = format!("{before:?} stands where the downlink to {left_block} should");
             return Err(self.damaged(parent.id().block, Some(offset - 1), "B1", detail));
         }
         let right_block = right.id().block;
+        invariant!(B2, left.next() == right_block, "the halves are no neighbours");
         // From here on no thread can split the right half and miss its downlink: a split needs the
         // parent.
         drop(right);
@@ -330,6 +346,7 @@ impl Index {
         target: &Target<'_>,
         path: &Path,
     ) -> Result<PageWrite<'_>> {
+        debug_assert!(level > 0, "no leaf is a parent");
         let mut remembered = path.at(level);
         // Ends: every round finishes a split, moves right, or lost a race against a deletion. Moves
         // and lost races are counted.
@@ -375,9 +392,11 @@ impl Index {
         xid: Xid,
     ) -> Result<()> {
         let (left_block, right_block) = (left.id().block, right.id().block);
+        invariant!(B2, left.next() == right_block, "the halves are no neighbours");
         let level = left.level() + 1;
         let new = self.allocate()?;
         let block = new.block;
+        debug_assert_ne!(block, left_block, "the root gets a page of its own");
         let mut root = self.use_page(&new)?;
         let mut meta_page = self.pin(META_BLOCK)?.into_write();
         let critical = self.storage.begin_change()?;
@@ -389,6 +408,7 @@ impl Index {
         push_pivot(&mut tuple, right_block, &separator.key, separator.tid);
         writer.push(&tuple);
         assert!(writer.fine, "two pivots fit an empty page");
+        debug_assert_eq!(root.entry_count(), 2, "the root leads to both halves");
         let meta = Meta::new(block, level).encode();
         let stored = Meta::overwrite(&meta, &mut meta_page);
         assert!(stored, "the metapage was read before");
@@ -433,6 +453,8 @@ fn fill_right(
     left: BlockNumber,
 ) -> bool {
     let old = whole.page;
+    debug_assert!(first_right > 0, "an item stays on the left");
+    debug_assert!(first_right < whole.len(), "an item goes to the right");
     // A right half is complete: the page from which it was split carries the mark.
     let flags = old.index_flags() & !flag::INCOMPLETE_SPLIT;
     let mut writer = Rebuild::new(right, old.level(), flags);

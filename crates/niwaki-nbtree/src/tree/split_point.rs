@@ -40,6 +40,11 @@ const SHIFT_TOLERANCE: usize = USABLE_BYTES / 40;
 /// The limit of that tolerance, as one part in `SHIFT_TOLERANCE_PART` of the existing room.
 const SHIFT_TOLERANCE_PART: usize = 8;
 
+const _: () = assert!(INNER_FILLFACTOR <= 100);
+const _: () = assert!(SHIFT_TOLERANCE <= HALVES_TOLERANCE);
+// A single value fills the left page further than any fillfactor of inner pages does.
+const _: () = assert!(SINGLE_VALUE_FILL > INNER_FILLFACTOR as usize);
+
 /// One entry or posting list of the page to be split.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SplitItem<'a> {
@@ -69,6 +74,14 @@ pub(crate) struct SplitPage<'a> {
     pub(crate) strategy: SplitStrategy,
     pub(crate) truncate: bool,
     pub(crate) items_max: usize,
+}
+
+impl SplitPage<'_> {
+    /// Asserts what each choice of a point relies on.
+    fn assert_state(&self) {
+        debug_assert!(self.new_at <= self.items.len(), "the new item is in its place, or absent");
+        debug_assert!(self.high_key_bytes <= USABLE_BYTES, "the high key is on the page");
+    }
 }
 
 /// The reason for the place where a page was divided.
@@ -132,6 +145,7 @@ struct Candidate {
 /// The caller holds the page's exclusive latch. `None` if no legal point exists, which cannot
 /// happen within the size limits.
 pub(crate) fn choose(page: &SplitPage<'_>) -> Option<SplitPoint> {
+    page.assert_state();
     let candidates = candidates(page);
     let rightmost = page.high_key.is_none();
     let (balance, kind) = match (rightmost, page.leaf) {
@@ -193,6 +207,7 @@ pub(crate) struct Room {
 /// sibling. A leaf that a split would not divide near its middle, between two keys, is packed as it
 /// is for a reason.
 pub(crate) fn may_shift(page: &SplitPage<'_>) -> bool {
+    page.assert_state();
     let divided_anywhere = page.strategy == SplitStrategy::Informed && page.high_key.is_some();
     if !divided_anywhere || is_single_value(page) || ascending_group(page) {
         return false;
@@ -216,7 +231,11 @@ pub(crate) fn choose_shift(
     shares: usize,
     freed_min: usize,
 ) -> Option<usize> {
+    page.assert_state();
+    debug_assert!(shares > 0, "the leaf itself takes part");
+    debug_assert!(page.leaf, "only leaves shift entries");
     let after_shift = |point: &Candidate| {
+        debug_assert!(point.right_free + page.high_key_bytes <= USABLE_BYTES, "the rest goes over");
         let taken_over = USABLE_BYTES - page.high_key_bytes - point.right_free;
         let right_free = room.bytes.checked_sub(taken_over)?;
         let fits = page.items.len() - point.first_right <= room.items
@@ -236,7 +255,10 @@ pub(crate) fn choose_shift(
 /// Chooses where to part a leaf so that the entries behind go over to its right sibling and fill
 /// `room` there: between two keys, with a short pivot. `None` where there is no such point.
 pub(crate) fn choose_packed(page: &SplitPage<'_>, room: Room) -> Option<usize> {
+    page.assert_state();
+    debug_assert!(page.leaf, "only leaves are packed");
     let left_free = |point: &Candidate| {
+        debug_assert!(point.right_free + page.high_key_bytes <= USABLE_BYTES, "the rest goes over");
         let taken_over = USABLE_BYTES - page.high_key_bytes - point.right_free;
         let left = room.bytes.checked_sub(taken_over)?;
         let items = page.items.len() - point.first_right;
@@ -264,6 +286,8 @@ fn shortest_near(
 
 /// Decides whether the point parts two keys, and not the TIDs of one.
 fn between_keys(page: &SplitPage<'_>, point: &Candidate) -> bool {
+    debug_assert!(point.first_right > 0, "an item stays on the left");
+    debug_assert!(point.first_right < page.items.len(), "an item goes to the right");
     page.items[point.first_right - 1].key != page.items[point.first_right].key
 }
 
@@ -327,6 +351,7 @@ fn candidates_where(page: &SplitPage<'_>, wanted: impl Fn(usize, usize) -> bool)
     let mut left_items = 0;
     for first_right in 1..count {
         left_items += page.items[first_right - 1].bytes;
+        debug_assert!(left_items < total, "the items on the right have bytes, too");
         if !wanted(left_items, total - left_items) {
             continue;
         }
