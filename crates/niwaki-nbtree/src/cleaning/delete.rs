@@ -89,8 +89,10 @@ impl Index {
             let here = entries[first..].iter().map(|&(key, tid)| Target::entry(key, tid));
             targets.clear();
             targets.extend(here.take_while(|target| !is_beyond(&leaf, target)));
+            debug_assert!(!targets.is_empty(), "the leaf is the one of the next entry");
             next += targets.len();
             lower_bounds(&leaf, leaf.first_entry(), &targets, &mut bounds);
+            debug_assert_eq!(bounds.len(), targets.len(), "each target has its bound");
             let mut removes = None;
             places.clear();
             for ((at, target), &bound) in (first..).zip(&targets).zip(&bounds) {
@@ -106,6 +108,7 @@ impl Index {
             if places.is_empty() {
                 continue;
             }
+            debug_assert!(places.len() <= targets.len(), "entries go that were listed");
             let before = self.may_become_sparse(&leaf, &places).then(|| self.parts_full(&leaf));
             self.delete_entries(&mut leaf, &places, xid, removes)?;
             deleted += places.len() as u64;
@@ -177,6 +180,7 @@ impl Index {
                     Ok::<_, Infallible>(next)
                 };
                 given = stream.next(pool, name).ok().flatten().unwrap_or(u32::MAX);
+                debug_assert!(given >= block.0, "the stream is not behind the pass");
             }
             loop {
                 let before = summary.removed;
@@ -229,6 +233,8 @@ impl Index {
             return Ok(None);
         }
         leaf.verify(self.page_id(block), Some(0)).map_err(crate::tree::index::storage_damage)?;
+        debug_assert!(!leaf.is_deleted(), "a deleted page has no entries to decide about");
+        debug_assert!(!leaf.is_half_dead(), "a half-dead page has no entries to decide about");
         let (removed, remaining) = self.visit_leaf(&mut leaf, visitor)?;
         summary.removed += removed;
         if leaf.entry_count() == 0 {
@@ -291,6 +297,7 @@ impl Index {
                 visitor.did_not_fit(tid);
             }
         }
+        debug_assert!(gone.len() as u64 <= entries, "entries go that were visited");
         Ok((gone.len() as u64, entries - gone.len() as u64))
     }
 

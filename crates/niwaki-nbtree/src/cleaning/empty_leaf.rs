@@ -63,6 +63,7 @@ impl Index {
                 Answer::Gone(gone, removes) => (gone, removes),
                 Answer::ReadIn(blocks) => {
                     drop(leaf);
+                    debug_assert!(deletion.read_ins > 0, "no further read was allowed");
                     deletion.read_ins -= 1;
                     blocks.into_iter().try_for_each(|block| oracle.read_in(block))?;
                     continue;
@@ -95,7 +96,11 @@ impl Index {
         }
         let mut removes = None;
         for visit in &mut visits.list {
-            removes = union(removes, deletion.oracle.judge(&mut visit.candidates)?);
+            debug_assert!(
+                visit.candidates.iter().all(|candidate| candidate.known_dead),
+                "all entries of the leaf are marked"
+            );
+            removes = union(removes, visit.judge(deletion.oracle)?);
         }
         Ok(Answer::Gone(visits.judged_deletable(), removes))
     }

@@ -5,7 +5,7 @@ use niwaki_env::seeded_bug;
 use crate::memory::stats::count;
 use crate::page::change;
 use crate::page::entry::EntryPlace;
-use crate::page::layout::IndexPage;
+use crate::page::layout::{IndexPage, NO_BLOCK};
 use crate::page::tuple::LeafTuple;
 use crate::scan::batch::{LeafBatch, LeafRead, LeafVersion};
 use crate::tree::index::Index;
@@ -42,6 +42,7 @@ impl Index {
         if places.is_empty() {
             return marked;
         }
+        debug_assert_ne!(read.block, NO_BLOCK, "the places were read from a leaf");
         let Some(pin) = self.pin_if_resident(read.block) else { return marked };
         let Some(mut leaf) = pin.try_write() else { return marked };
         let unchanged = LeafVersion(leaf.version()) == read.version;
@@ -63,6 +64,7 @@ impl Index {
         }
         marked.whole_leaf = marked.entries > 0
             && (leaf.first_entry()..=leaf.item_count()).all(|item| change::is_dead(&leaf, item));
+        debug_assert!(marked.entries <= places.len(), "only the given entries are marked");
         leaf.mark_hint();
         count(&self.counters.marked_dead, marked.entries as u64);
         marked

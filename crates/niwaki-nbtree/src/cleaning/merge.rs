@@ -49,6 +49,9 @@ const SPARSE_PARTS: usize = 12;
 /// is free then. So as many entries must come before the page is split, and as many go before its
 /// halves are merged again.
 const MERGED_PARTS: usize = 24;
+// Two sparse leaves fit well on one page.
+const _: () = assert!(2 * SPARSE_PARTS <= MERGED_PARTS);
+const _: () = assert!(MERGED_PARTS < PARTS);
 
 /// The result of merging a leaf with its right sibling.
 pub(crate) struct Merged {
@@ -76,6 +79,7 @@ impl Index {
         if !self.takes_all(&*self.read(leaf.next(), 0)?, &leaf, MERGED_PARTS) {
             return Ok(None);
         }
+        debug_assert!(!leaf.is_rightmost(), "a leaf that may go has a right sibling");
         let right = self.write(leaf.next(), 0)?;
         if !self.takes_all(&right, &leaf, MERGED_PARTS) {
             return Ok(None);
@@ -134,6 +138,9 @@ impl Index {
         mut leaf: PageWrite<'a>,
         mut right: PageWrite<'a>,
     ) -> Result<bool> {
+        debug_assert!(leaf.entry_count() > 0, "an empty leaf has nothing to give");
+        debug_assert!(may_go(&leaf), "the leaf leaves the tree");
+        debug_assert!(!right.is_half_dead(), "a half-dead page takes no entries over");
         let separator = self.high_key_copy(&leaf, leaf.id().block)?;
         // The high key belongs to the leaf's range.
         let target = separator.target();
@@ -159,6 +166,11 @@ impl Index {
                 change::set_dead(&mut right_after, offset, true);
             }
         }
+        debug_assert_eq!(
+            right_after.entry_count(),
+            right.entry_count() + leaf.entry_count(),
+            "no entry is lost on the way"
+        );
         if seeded_bug!("merge_lets_go") {
             let into = right.id().block;
             drop(right);

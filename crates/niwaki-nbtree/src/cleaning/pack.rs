@@ -54,6 +54,8 @@ use crate::tree::split_point::Room;
 const GROWS_AT_END: u64 = 7;
 /// The least room of a right sibling, in parts: with less room it is not filled up.
 const GIVEN_PARTS_MIN: usize = 2;
+const _: () = assert!(GROWS_AT_END <= 8);
+const _: () = assert!(GIVEN_PARTS_MIN < PARTS);
 
 /// The children of a page of level 1, left to right.
 struct Siblings {

@@ -46,6 +46,7 @@ const BRANCH_MAX: usize = MAX_RECORD_PAGES - 1;
 /// The number of tries to unlink a page; after them the page is left to the next pass of vacuum.
 /// Each try fails because another thread changed the page's left sibling.
 const UNLINK_TRIES: u32 = 32;
+const _: () = assert!(BRANCH_MAX >= 2);
 
 impl Index {
     /// Deletes a leaf if it is empty and may go. Then does the same with its right sibling, if that
@@ -103,6 +104,13 @@ impl Index {
             }
             branch.push(parent);
         };
+        debug_assert!(item >= parent.first_entry(), "the high key is no downlink");
+        debug_assert!(branch.len() <= BRANCH_MAX, "the branch fits one record");
+        debug_assert!(branch.iter().all(|page| may_go(page)), "each page may leave the tree");
+        debug_assert!(
+            branch.is_sorted_by(|below, above| below.level() + 1 == above.level()),
+            "the branch goes up level by level"
+        );
         let critical = self.storage.begin_change()?;
         let merged = change::merge_downlinks(&mut parent, item);
         assert!(merged, "there is a downlink behind this one");
@@ -129,6 +137,7 @@ impl Index {
         level: u16,
         target: &Target<'_>,
     ) -> Result<Option<PageWrite<'_>>> {
+        debug_assert!(level > 0, "no page is below the leaves");
         match self.root()? {
             Some((_, root_level)) if root_level >= level => {}
             _ => return Ok(None),
@@ -180,6 +189,7 @@ impl Index {
         mut left: Option<PageWrite<'_>>,
         mut page: PageWrite<'_>,
     ) -> Result<()> {
+        debug_assert!(page.is_half_dead(), "the parent leads past the page");
         let (block, next) = (page.id().block, page.next());
         let prev = page.prev();
         let mut right = self.write(next, page.level())?;

@@ -3,11 +3,11 @@
 //! A full leaf is first freed of removable entries ([`Index::make_room`]). It is split only if its
 //! right sibling has no room for some of its entries ([`Index::make_way`]).
 
-use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::record::LoggedPage;
-use niwaki_storage::{BlockNumber, Xid};
+use niwaki_storage::{BlockNumber, OffsetNumber, Xid};
 
 use crate::error::{Error, Result};
 use crate::insert::outcome::InsertOutcome;
@@ -16,7 +16,7 @@ use crate::memory::options::VersionHint;
 use crate::memory::recycle::Link;
 use crate::memory::stats::count;
 use crate::page::entry::NewEntry;
-use crate::page::layout::{IndexPage, NO_BLOCK};
+use crate::page::layout::{IndexPage, LINE_POINTER, NO_BLOCK};
 use crate::page::lists::list_tids;
 use crate::page::search::{Target, is_beyond};
 use crate::page::tuple::{ENTRY_MAX, TID_SIZE, TUPLE_HEADER, put_leaf, tid_bytes};
@@ -70,6 +70,7 @@ impl Index {
         if size > ENTRY_MAX {
             return Err(Error::RowTooLarge { size, max: ENTRY_MAX, index: self.name.to_string() });
         }
+        invariant!(X4, entry.tid.offset != OffsetNumber::INVALID, "{} is no TID", entry.tid);
         // The log wants the offset in front of the tuple; both go into one buffer.
         let (mut short, mut long) = ([0; SHORT], Vec::new());
         let record = match short.get_mut(..wal::OFFSET_SIZE + size) {
@@ -92,6 +93,7 @@ impl Index {
                 Attempt::Again => {}
                 Attempt::ReadIn(blocks) => {
                     let Some(deletion) = &mut deletion else { continue };
+                    debug_assert!(deletion.read_ins > 0, "no further read was allowed");
                     deletion.read_ins -= 1;
                     for block in blocks {
                         deletion.oracle.read_in(block)?;
@@ -134,6 +136,7 @@ impl Index {
             self.rightmost.store(NO_BLOCK.0, Ordering::Relaxed);
             return Ok(None);
         }
+        debug_assert_eq!(leaf.first_entry(), 1, "the rightmost leaf has no high key");
         count(&self.counters.fast_path_inserts, 1);
         if let Some(check) = unique
             && let Checked::Ended(outcome) = self.check_unique(&mut leaf, entry, check)?
@@ -263,6 +266,12 @@ impl Index {
         record: &mut [u8],
         path: &Path,
     ) -> Result<Attempt> {
+        debug_assert!(leaf.is_leaf(), "entries lie on leaves");
+        invariant!(
+            B1,
+            !is_beyond(&leaf, &Target::entry(entry.key, entry.tid)),
+            "the entry lies beyond the leaf's high key"
+        );
         let mut gap = match self.find_new(&leaf, entry)? {
             Found::There(at) => {
                 return self.suppress(leaf, at.offset, entry.xid).map(Attempt::Done);
@@ -395,6 +404,8 @@ impl Index {
     }
 
     fn grow_list(&self, leaf: &mut PageWrite<'_>, offset: u16, entry: &NewEntry<'_>) -> Result<()> {
+        debug_assert!(entry.payload.is_empty(), "a list has no payload");
+        debug_assert!(!change::is_dead(leaf, offset), "a marked list takes in no TID");
         let tid = tid_bytes(entry.tid);
         let critical = self.storage.begin_change()?;
         let grown = change::grow_list(leaf, offset, &tid);
@@ -419,6 +430,8 @@ impl Index {
         let inside_end = wal::OFFSET_SIZE + TID_SIZE;
         let data = if kind == wal::kind::INSERT_INSIDE { &record[..inside_end] } else { &*record };
         let tuple = &record[wal::OFFSET_SIZE..];
+        debug_assert!(offset >= leaf.first_entry(), "no entry comes before the high key");
+        debug_assert!(leaf.room() >= tuple.len() + LINE_POINTER, "the entry fits the leaf");
         let critical = self.storage.begin_change()?;
         let placed = match gap {
             Gap::Before(offset) => change::insert(leaf, offset, tuple),
@@ -441,6 +454,8 @@ impl Index {
     /// version moves either way, so that no scan marks the entry on the basis of an earlier read
     /// (rule `leaf-version`).
     fn suppress(&self, mut leaf: PageWrite<'_>, offset: u16, xid: Xid) -> Result<InsertOutcome> {
+        debug_assert!(offset >= leaf.first_entry(), "the high key is no entry");
+        debug_assert!(offset <= leaf.item_count(), "the entry is on the leaf");
         if !seeded_bug!("suppression-bumps") {
             leaf.bump_version();
         }

@@ -10,7 +10,7 @@
 //!
 //! Source: docs/design.md, "Unique checks"; rule `unique-check`.
 
-use niwaki_env::seeded_bug;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::Tid;
 use niwaki_storage::buffer::PageWrite;
 
@@ -19,7 +19,7 @@ use crate::insert::outcome::InsertOutcome;
 use crate::memory::stats::count;
 use crate::page::change;
 use crate::page::entry::{EntryPlace, NewEntry};
-use crate::page::layout::IndexPage;
+use crate::page::layout::{IndexPage, NO_BLOCK};
 use crate::page::search::{Target, is_beyond, lower_bound};
 use crate::page::tuple::LeafTuple;
 use crate::room::make_room::Duplicates;
@@ -98,6 +98,7 @@ impl Index {
         if removable.places.len() < REMOVABLE_MIN {
             return Ok(());
         }
+        debug_assert!(removable.places.is_sorted_by(|a, b| a < b), "each entry was met once");
         let roots = tids_at(leaf, &removable.places);
         self.delete_entries(leaf, &removable.places, entry.xid, removable.removes)?;
         check.deleted(&roots);
@@ -121,6 +122,7 @@ impl Index {
         let mut moves = 0;
         let mut before = None;
         while beyond {
+            invariant!(B2, next != NO_BLOCK, "a key lies beyond the rightmost leaf");
             self.count_move(&mut moves, next)?;
             let page = self.read(next, 0)?;
             drop(before.take());
@@ -153,6 +155,7 @@ impl Index {
         check: &dyn UniqueCheck,
         removable: &mut Removable,
     ) -> Result<Answer> {
+        debug_assert_eq!(item.key, entry.key, "only entries of the key can conflict");
         let mut dead = 0;
         for (place, tid) in (0u8..).zip(item.tids.iter()) {
             count(&self.counters.unique_entries, 1);

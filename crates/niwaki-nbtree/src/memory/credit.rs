@@ -22,6 +22,8 @@ pub(crate) const SHIFT_PRICE: u64 = if SIMULATED { 1 } else { 16 };
 /// enough for a dozen shifts.
 const CREDIT_MAX: u64 = 1 << 16;
 const CREDIT_MAX_PER_PAGE: u64 = 192;
+const _: () = assert!(SHIFT_PRICE > 0);
+const _: () = assert!(CREDIT_MAX_PER_PAGE >= 12 * SHIFT_PRICE);
 
 /// The number of deleted entries that have not paid for anything yet.
 #[derive(Debug, Default)]

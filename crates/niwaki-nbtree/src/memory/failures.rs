@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use niwaki_env::sync::Mutex;
 use niwaki_storage::{BlockNumber, Csn};
 
+use crate::page::layout::META_BLOCK;
+
 /// The most leaves for which memory keeps that a pass failed.
 const FAILURES_MAX: usize = 1024;
 /// The most leaves for which memory keeps that they took in versions.
@@ -43,11 +45,13 @@ impl Failures {
     }
 
     pub(crate) fn note(&self, block: BlockNumber, oldest: Csn, entries: usize) {
+        debug_assert_ne!(block, META_BLOCK, "the metapage is no leaf");
         let mut failures = self.0.lock();
         if failures.len() >= FAILURES_MAX {
             failures.clear();
         }
         failures.insert(block, Failure { oldest, entries });
+        debug_assert!(failures.len() <= FAILURES_MAX, "the memory is bounded");
     }
 
     /// Forgets the failure of a leaf whose entries have changed.
@@ -64,11 +68,13 @@ pub(crate) struct Hinted(Mutex<BTreeSet<BlockNumber>>);
 
 impl Hinted {
     pub(crate) fn note(&self, block: BlockNumber) {
+        debug_assert_ne!(block, META_BLOCK, "the metapage is no leaf");
         let mut leaves = self.0.lock();
         if leaves.len() >= HINTED_MAX {
             leaves.clear();
         }
         leaves.insert(block);
+        debug_assert!(leaves.len() <= HINTED_MAX, "the memory is bounded");
     }
 
     /// Returns whether the leaf was noted, and forgets the note.

@@ -69,6 +69,11 @@ impl Default for IndexOptions {
 #[derive(Debug)]
 pub(crate) struct OptionsCell(AtomicU64);
 
+// The fields of the word do not overlap, and the last one fits.
+const _: () = assert!(OptionsCell::FILLFACTOR < OptionsCell::DEDUPLICATE);
+const _: () = assert!(OptionsCell::PAGE_HINT < 1 << OptionsCell::ITEMS_SHIFT);
+const _: () = assert!(OptionsCell::ITEMS_SHIFT + u16::BITS <= u64::BITS);
+
 impl OptionsCell {
     const FILLFACTOR: u64 = 0xFF;
     const DEDUPLICATE: u64 = 1 << 8;

@@ -30,6 +30,15 @@ impl Density {
         Self { packed_parts: PARTS, sparse_mean_parts: 28, together: 32, due_per_page: 8 };
 }
 
+// Packed leaves are not sparse: packing ends.
+const _: () = assert!(Density::WITH_ROOM.sparse_mean_parts < Density::WITH_ROOM.packed_parts);
+const _: () = assert!(Density::FULL.sparse_mean_parts < Density::FULL.packed_parts);
+const _: () = assert!(Density::WITH_ROOM.packed_parts < Density::FULL.packed_parts);
+const _: () = assert!(Density::FULL.packed_parts <= PARTS);
+// A leaf gives its entries to a neighbour, so two leaves at least are judged together.
+const _: () = assert!(Density::FULL.together >= 2);
+const _: () = assert!(Density::FULL.due_per_page < Density::WITH_ROOM.due_per_page);
+
 /// The fullness of a set of leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fullness {

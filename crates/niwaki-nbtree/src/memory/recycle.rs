@@ -84,6 +84,19 @@ struct PassState {
 }
 
 impl PassState {
+    /// Asserts what holds between two pages of the pass.
+    fn assert_state(&self) {
+        debug_assert!(self.next > META_BLOCK, "the pass begins behind the metapage");
+        debug_assert!(
+            self.visiting.is_none_or(|block| block < self.next),
+            "the pass has reached the page that it visits"
+        );
+        debug_assert!(
+            self.filled_behind.last().is_none_or(|&block| block < self.next),
+            "pages that the pass comes back to lie behind it"
+        );
+    }
+
     fn may_not_have_met(&self, block: BlockNumber) -> bool {
         block >= self.next || self.visiting == Some(block) || self.filled_behind.contains(&block)
     }
@@ -93,11 +106,13 @@ impl Pages {
     /// Hands out a free page.
     pub(crate) fn take(&mut self) -> Option<BlockNumber> {
         let block = self.free.pop_first()?;
+        debug_assert_ne!(block, META_BLOCK, "the metapage is never free");
         self.taken.insert(block);
         Some(block)
     }
 
     fn add_free(&mut self, block: BlockNumber) {
+        debug_assert_ne!(block, META_BLOCK, "the metapage is never free");
         if self.free.len() < FREE_MAX && !self.taken.contains(&block) {
             self.free.insert(block);
         }
@@ -147,10 +162,14 @@ impl Recycling {
     /// the caller latched that page, the caller sees this here. If not, the pass will see the
     /// entries.
     pub(crate) fn entries_move(&self, from: BlockNumber, to: BlockNumber) {
+        debug_assert_ne!(from, to, "entries move to another page");
+        debug_assert_ne!(from, META_BLOCK, "the metapage has no entries");
+        debug_assert_ne!(to, META_BLOCK, "the metapage takes no entries");
         let mut pages = self.pages.lock();
         for pass in &mut pages.passes {
             if to < pass.next && pass.may_not_have_met(from) && !seeded_bug!("pass_forgets_moved") {
                 pass.filled_behind.insert(to);
+                pass.assert_state();
             }
         }
     }
@@ -224,6 +243,7 @@ impl Pass<'_> {
         } else {
             pass.filled_behind.pop_first()
         };
+        pass.assert_state();
         pass.visiting
     }
 }
@@ -235,6 +255,7 @@ impl Pass<'_> {
         let mut pages = self.recycling.pages.lock();
         let pass = pages.passes.iter_mut().find(|pass| pass.number == self.number);
         let Some(pass) = pass.filter(|pass| sibling >= pass.next) else { return false };
+        debug_assert!(pass.visiting.is_some_and(|block| block != sibling), "they are neighbours");
         let full = pass.filled_behind.len() >= AGAIN_MAX;
         pass.visiting.is_some_and(|block| !full && pass.filled_behind.insert(block))
     }
@@ -325,5 +346,18 @@ mod model {
     fn an_epoch_that_comes_too_late_is_found() {
         assert!(!check(Some("epoch_after_contents")));
         assert!(!check(Some("epoch_read_after_link")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "the pass has reached the page"))]
+    fn a_pass_ahead_of_itself_is_noticed() {
+        let visiting = Some(BlockNumber(3));
+        let filled_behind = BTreeSet::new();
+        PassState { number: 1, next: BlockNumber(3), visiting, filled_behind }.assert_state();
     }
 }

@@ -13,6 +13,7 @@
 //! downlink is 0. The first pivot of an inner page has no key and no TID: it is minus infinity,
 //! whatever its bound is. Nothing is aligned.
 
+use niwaki_env::invariant;
 use niwaki_storage::page::Page;
 use niwaki_storage::{BlockNumber, Tid};
 
@@ -137,7 +138,7 @@ pub(crate) fn pivot_size(key_len: usize, has_tid: bool) -> usize {
 /// Appends a posting list, or a plain entry if there is only one TID. The caller has checked the
 /// lengths ([`POSTING_MAX`]); the TIDs are ascending.
 pub(crate) fn push_posting(out: &mut Vec<u8>, key: &[u8], tids: &[[u8; TID_SIZE]]) {
-    niwaki_env::invariant!(B3, !tids.is_empty(), "a leaf item has a TID");
+    invariant!(B3, !tids.is_empty(), "a leaf item has a TID");
     let begin = out.len();
     if tids.len() > 1 {
         out.extend_from_slice(&(tids.len() as u16).to_le_bytes());
@@ -204,13 +205,13 @@ impl<'a> Tids<'a> {
 
     #[inline]
     pub(crate) fn first(self) -> Tid {
-        niwaki_env::invariant!(B3, !self.0.is_empty(), "no leaf item is decoded without a TID");
+        invariant!(B3, !self.0.is_empty(), "no leaf item is decoded without a TID");
         self.get(0).unwrap_or(Tid::MIN)
     }
 
     #[inline]
     pub(crate) fn last(self) -> Tid {
-        niwaki_env::invariant!(B3, !self.0.is_empty(), "no leaf item is decoded without a TID");
+        invariant!(B3, !self.0.is_empty(), "no leaf item is decoded without a TID");
         self.0.last().map_or(Tid::MIN, stored_tid)
     }
 

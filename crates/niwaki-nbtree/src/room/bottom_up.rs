@@ -32,7 +32,7 @@ use crate::memory::stats::{count, count_max};
 use crate::page::entry::NewEntry;
 use crate::page::layout::{IndexPage, LINE_POINTER};
 use crate::page::tuple::tids_on;
-use crate::room::visits::{Deletion, Visits};
+use crate::room::visits::{BOTTOM_UP_BLOCKS_MAX, Deletion, Visits};
 use crate::table::{RemovedInterval, union};
 use crate::tree::index::Index;
 
@@ -40,6 +40,7 @@ use crate::tree::index::Index;
 const WANTED_BYTES: usize = PAGE_SIZE / 16;
 /// Free bytes with which a pass counts as a success: the page need not be looked at again at once.
 const ENOUGH_BYTES: usize = PAGE_SIZE / 24;
+const _: () = assert!(ENOUGH_BYTES < WANTED_BYTES);
 
 /// The result of a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +90,7 @@ impl Index {
             if number > 0 && freed >= wanted {
                 break;
             }
-            removes = union(removes, oracle.judge(&mut visit.candidates)?);
+            removes = union(removes, visit.judge(oracle)?);
             visited += 1;
             let here = visit.freed_bytes();
             if here == 0 {
@@ -97,7 +98,10 @@ impl Index {
             }
             freed += here;
         }
+        debug_assert!(visited <= BOTTOM_UP_BLOCKS_MAX as u64, "a pass visits few blocks");
         let gone = visits.judged_deletable();
+        debug_assert!(freed == 0 || !gone.is_empty(), "bytes are freed by entries that go");
+        debug_assert!(gone.len() <= entries, "the entries that go are on the leaf");
         let duplicates = by_block.blocks.iter().any(|on| on.promising > 0);
         oracle.end(!gone.is_empty());
         if visited == 0 {
@@ -116,7 +120,9 @@ impl Index {
             return Ok(BottomUp::Failed);
         }
         self.failures.forget(block);
+        let room = leaf.room();
         let bytes = self.delete_allowed(leaf, &gone, entry.xid, removes, oracle)?;
+        debug_assert!(leaf.room() > room, "entries that went left room");
         count(&counters.bottom_up_wal_bytes, bytes as u64);
         count(&counters.bottom_up_deleted_entries, gone.len() as u64);
         let enough = leaf.room() >= ENOUGH_BYTES.max(needed);

@@ -10,7 +10,7 @@
 //! blocks    17: 2 entries, last 2     18: 1, last 1     90: 1, last 3
 //! ```
 
-use niwaki_storage::page::Page;
+use niwaki_storage::page::{PAGE_SIZE, Page};
 use niwaki_storage::{BlockNumber, Lsn, OffsetNumber, Tid};
 
 use crate::error::Result;
@@ -23,6 +23,8 @@ use crate::tree::index::Index;
 
 /// The end of a chain, or an empty slot of the hash table.
 const NONE: u16 = u16::MAX;
+// No leaf has as many TIDs.
+const _: () = assert!(PAGE_SIZE / TID_SIZE < NONE as usize);
 
 /// One entry of the leaf.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +81,7 @@ impl Index {
             }
             before = Some((item.key, guess));
         }
+        found.assert_state();
         Ok(found)
     }
 }
@@ -96,6 +99,17 @@ impl<'a> ByBlock<'a> {
         }
     }
 
+    /// Asserts what holds between two items.
+    fn assert_state(&self) {
+        debug_assert!(self.slots.len().is_power_of_two(), "a hash is cut by a mask");
+        debug_assert!(self.slots.len() >= 2 * self.entries.len(), "half of the slots stay empty");
+        debug_assert!(self.blocks.len() <= self.entries.len(), "an entry leads to each block");
+        debug_assert!(
+            self.latest < self.blocks.len() || self.blocks.is_empty(),
+            "the last lookup found a block"
+        );
+    }
+
     /// Returns the LSN of the leaf's last logged change.
     pub(crate) fn lsn(&self) -> Lsn {
         self.leaf.lsn()
@@ -110,6 +124,7 @@ impl<'a> ByBlock<'a> {
         self.entries.reserve(item.tids.len());
         for (place, tid) in (0u8..).zip(item.tids.iter()) {
             let on = self.block_number(tid.block);
+            debug_assert!(self.entries.len() < usize::from(NONE), "the number ends no chain");
             let number = self.entries.len() as u16;
             let block = &mut self.blocks[on];
             block.entries += 1;
@@ -129,6 +144,7 @@ impl<'a> ByBlock<'a> {
         {
             return self.latest;
         }
+        debug_assert!(self.blocks.len() < self.slots.len(), "the search for a slot ends");
         let mask = self.slots.len() - 1;
         // Fibonacci hashing: neighbours go far apart.
         let mut slot = (block.0.wrapping_mul(0x9E37_79B1) >> 12) as usize & mask;
@@ -150,6 +166,7 @@ impl<'a> ByBlock<'a> {
     }
 
     fn promise(&mut self, number: usize) {
+        debug_assert!(number < self.entries.len(), "only entries that were added are promising");
         let Some(entry) = self.entries.get_mut(number) else { return };
         if std::mem::replace(&mut entry.promising, true) {
             return;
@@ -158,7 +175,9 @@ impl<'a> ByBlock<'a> {
             .and_then(|item| item.tids.get(usize::from(entry.at.place)));
         if let Some(tid) = tid {
             let on = self.block_number(tid.block);
-            self.blocks[on].promising += 1;
+            let block = &mut self.blocks[on];
+            block.promising += 1;
+            debug_assert!(block.promising <= block.entries, "each entry promises once");
         }
     }
 
@@ -171,6 +190,7 @@ impl<'a> ByBlock<'a> {
     pub(crate) fn offsets(&self, on: &OnBlock, into: &mut Vec<OffsetNumber>) {
         into.clear();
         into.extend(self.chain(on).map(|entry| entry.offset));
+        debug_assert_eq!(into.len(), usize::from(on.entries), "all entries are on the chain");
     }
 
     /// Returns the entries on a block whose offsets `are_wanted`, as candidates for the table,
@@ -196,6 +216,10 @@ impl<'a> ByBlock<'a> {
                 })
             })
             .collect();
+        debug_assert!(
+            candidates.len() <= usize::from(on.entries),
+            "each entry is asked about once"
+        );
         candidates.sort_unstable_by_key(|candidate| (candidate.tid.offset, candidate.at));
         candidates
     }
@@ -204,6 +228,7 @@ impl<'a> ByBlock<'a> {
 /// Returns the bytes that the removal of one entry of an item frees.
 fn freed_by_entry(leaf: &Page, offset: u16, item: &LeafTuple<'_>) -> u16 {
     let bytes = if item.is_posting() { TID_SIZE } else { leaf.tuple(offset).len() + LINE_POINTER };
+    debug_assert!(bytes <= PAGE_SIZE, "an item of the leaf has these bytes");
     bytes as u16
 }
 
@@ -234,6 +259,18 @@ mod tests {
     use crate::IndexOptions;
     use crate::page::layout::flag;
     use crate::page::tuple::posting_bytes;
+
+    #[test]
+    #[should_panic(expected = "half of the slots stay empty")]
+    #[cfg(debug_assertions)]
+    fn a_table_without_slots_is_noticed() {
+        let mut page = Page::zeroed();
+        page.init_index(0, flag::LEAF);
+        let mut found = ByBlock::with_room(&page);
+        let item = posting_bytes(b"k", &[Tid::new(1, 1), Tid::new(1, 2)]);
+        found.add(&LeafTuple::decode(&item).unwrap(), 1, false);
+        found.assert_state();
+    }
 
     proptest! {
         /// Every entry is on the chain of its block, once, whatever the hash table does.

@@ -42,6 +42,7 @@ impl Index {
         tuple_bytes: usize,
         at_least: usize,
     ) -> Result<bool> {
+        debug_assert!(at_least > 0, "a merge that frees nothing is no change");
         let plan = Merge::plan(leaf, entry.key, self.tids_max());
         let items = usize::from(leaf.entry_count()) - plan.freed_items;
         let free = leaf.room() + plan.freed_bytes;
@@ -57,6 +58,8 @@ impl Index {
         let delta: &[&[u8]] = &[&data];
         self.log(wal::kind::DEDUP, entry.xid, &mut [LoggedPage::delta(leaf, delta)], None);
         drop(critical);
+        debug_assert_eq!(leaf.room(), free, "the plan said what the merge frees");
+        debug_assert_eq!(usize::from(leaf.entry_count()), items, "the plan counted the lists");
         count(&self.counters.dedup_passes, 1);
         count(&self.counters.dedup_freed_bytes, plan.freed_bytes as u64);
         Ok(true)

@@ -53,6 +53,11 @@ impl Index {
         let clock = &self.storage.env().clock;
         let began = clock.monotonic();
         let absent = self.passes(leaf, entry, duplicates, deletion, tuple_bytes)?;
+        debug_assert!(
+            absent.as_ref().is_none_or(|blocks| !blocks.is_empty()),
+            "an insertion waits for a block at least"
+        );
+        debug_assert!(absent.is_none() || deletion.is_some(), "only deletion visits heap blocks");
         self.latch_hold.add(clock.monotonic().saturating_sub(began));
         Ok(absent)
     }

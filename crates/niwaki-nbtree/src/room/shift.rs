@@ -29,7 +29,7 @@
 //!
 //! [`Recycling::entries_shift`]: crate::memory::recycle::Recycling::entries_shift
 
-use niwaki_env::seeded_bug;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::record::LoggedPage;
 use niwaki_storage::{Page, Xid};
@@ -122,6 +122,7 @@ impl Index {
         way: &Way,
         path: &Path,
     ) -> Result<Option<Shift<'_>>> {
+        debug_assert!(pages > 0, "the leaf itself shares the room");
         if left.is_rightmost() {
             return Ok(None);
         }
@@ -160,7 +161,10 @@ impl Index {
         path: &Path,
     ) -> Result<Option<Shift<'a>>> {
         let new_goes_right = items.new_at >= first_right;
+        debug_assert!(first_right > 0, "an item stays on the left");
+        debug_assert!(first_right < items.list.len(), "an item goes over");
         let kept = (first_right - usize::from(items.new_is_item && !new_goes_right)) as u16;
+        debug_assert!(kept <= left.entry_count(), "the new entry is not on the leaf yet");
         let (last, first) = (items.list[first_right - 1], items.list[first_right]);
         let truncate = self.options().suffix_truncation;
         let cut = separator((last.key, last.last_tid), (first.key, first.tid), truncate);
@@ -199,10 +203,15 @@ impl Index {
     ) -> Result<PageWrite<'a>> {
         let Shift { mut right, mut parent, kept, pivot, .. } = shift;
         let (left_block, right_block) = (left.id().block, right.id().block);
+        invariant!(B2, left.next() == right_block, "entries go over to another page");
+        debug_assert!(kept > 0, "the leaf keeps an entry");
+        debug_assert!(kept < left.entry_count(), "an entry goes over");
+        debug_assert!(pivot > parent.first_entry(), "the pivot has a left neighbour");
         let going = left.first_entry() + kept..=left.item_count();
         let tids = |offset| LeafTuple::decode(left.tuple(offset)).map_or(0, |it| it.tids.len());
         let entries: usize = going.clone().map(tids).sum();
         let marks: Vec<bool> = going.map(|offset| change::is_dead(&left, offset)).collect();
+        let right_before = usize::from(right.entry_count());
         let [left_data, right_data, parent_data] = &shift.data;
         let critical = self.storage.begin_change()?;
         let shifted = change::give_right(&mut left, kept, &left_data[2..])
@@ -225,6 +234,9 @@ impl Index {
         ];
         self.log(wal::kind::SHIFT, xid, pages, None);
         drop(critical);
+        debug_assert_eq!(left.entry_count(), kept, "the first entries stay");
+        let right_after = usize::from(right.entry_count());
+        debug_assert_eq!(right_after, right_before + marks.len(), "no entry is lost on the way");
         self.recycling.entries_shift(left_block, right_block);
         // The leaf has other entries now, so another pass may find dead versions.
         self.failures.forget(left_block);
@@ -271,5 +283,11 @@ fn with_new<'a>(left: &'a Page, new: Option<Pending<'a>>) -> Items<'a> {
         }
         None => (list.len(), false),
     };
+    debug_assert!(new_at <= list.len(), "the new entry is at its place, or absent");
+    debug_assert_eq!(
+        list.len(),
+        usize::from(left.entry_count()) + usize::from(new_is_item),
+        "each entry is an item"
+    );
     Items { list, new_at, new_is_item }
 }

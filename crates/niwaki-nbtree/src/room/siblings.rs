@@ -51,6 +51,9 @@ pub(crate) const PLENTY: u64 = 128;
 const SIBLINGS_MAX: usize = 32;
 /// The least bytes that are worth the record that frees them.
 const FREED_MIN: usize = USABLE_BYTES / 16;
+// A sibling with that much of its room free has room for what a shift must free.
+const _: () = assert!(FREED_MIN < USABLE_BYTES / ROOM_PART);
+const _: () = assert!(ROOM_PART < TIGHT_PART);
 
 /// The way in which a full leaf gets room.
 pub(crate) struct Way {
@@ -63,6 +66,8 @@ pub(crate) struct Way {
 impl Way {
     /// Returns the price of the shifts that the way takes, in credit.
     fn price(&self) -> u64 {
+        debug_assert!(self.tight || self.passing.is_empty(), "room in plenty is never far");
+        debug_assert!(self.passing.len() < SIBLINGS_MAX, "the last leaf passes nothing on");
         if self.tight { SHIFT_PRICE * (1 + self.passing.len() as u64) } else { 0 }
     }
 
@@ -162,6 +167,11 @@ impl Index {
             return Ok(Vec::new());
         }
         let siblings = (item + 1..=parent.item_count()).take(SIBLINGS_MAX);
-        Ok(siblings.filter_map(child).map(|block| self.link(block)).collect())
+        let links: Vec<Link> = siblings.filter_map(child).map(|block| self.link(block)).collect();
+        debug_assert!(
+            links.first().is_some_and(|link| link.block == left.next()),
+            "the nearest sibling comes first"
+        );
+        Ok(links)
     }
 }

@@ -42,6 +42,7 @@ impl Index {
         let is_worthwhile =
             |on: &OnBlock| on.known_dead > 0 || (extras && on.block == entry.tid.block);
         let mut visits = Visits::all(&by_block, is_worthwhile);
+        debug_assert!(!visits.list.is_empty(), "a marked entry leads to a heap block");
         if !extras {
             let lists = visits.list.iter_mut().map(|visit| &mut visit.candidates);
             lists.for_each(|list| list.retain(|candidate| candidate.known_dead));
@@ -51,7 +52,7 @@ impl Index {
         }
         let mut removes = None;
         for visit in &mut visits.list {
-            removes = union(removes, deletion.oracle.judge(&mut visit.candidates)?);
+            removes = union(removes, visit.judge(deletion.oracle)?);
         }
         let gone = visits.judged_deletable();
         count(&self.counters.simple_deletions, 1);
@@ -90,6 +91,7 @@ impl Index {
         xid: niwaki_storage::Xid,
         removes: RemovedInterval,
     ) -> Result<usize> {
+        debug_assert!(!entries.is_empty(), "a removal of nothing is no change");
         let Some(removal) = Removal::of(leaf, entries) else {
             let block = leaf.id().block;
             return Err(self.damaged(block, None, "format", "the entries are not on the leaf"));
@@ -114,5 +116,7 @@ pub(crate) fn tids_at(leaf: &Page, entries: &[EntryPlace]) -> Vec<Tid> {
         let item = LeafTuple::decode(leaf.tuple(entry.offset))?;
         item.tids.get(usize::from(entry.place))
     };
-    entries.iter().filter_map(tid).collect()
+    let tids: Vec<Tid> = entries.iter().filter_map(tid).collect();
+    debug_assert_eq!(tids.len(), entries.len(), "the entries were read under the same latch");
+    tids
 }

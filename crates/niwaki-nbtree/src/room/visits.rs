@@ -32,9 +32,10 @@
 use niwaki_env::seeded_bug;
 use niwaki_storage::{BlockNumber, OffsetNumber};
 
+use crate::error::Result;
 use crate::page::entry::EntryPlace;
 use crate::room::by_block::{ByBlock, OnBlock};
-use crate::table::{DeletionCandidate, DeletionOracle, HeapGlance};
+use crate::table::{DeletionCandidate, DeletionOracle, HeapGlance, RemovedInterval};
 
 /// The most heap blocks that one pass of bottom-up deletion visits.
 pub(crate) const BOTTOM_UP_BLOCKS_MAX: usize = 6;
@@ -54,6 +55,10 @@ const ROUND: usize = 2 * BEST;
 /// The number of glances after which a pass is content with one dead entry on each block that it
 /// visits.
 const GLANCES_MANY: usize = 3 * ROUND;
+const _: () = assert!(BEST <= ROUND);
+// The few blocks of a pass are content with fewer entries only after many glances.
+const _: () = assert!(BOTTOM_UP_BLOCKS_MAX < ENOUGH_ENTRIES);
+const _: () = assert!(PROMISING_MIN.is_power_of_two());
 
 /// The place of a block in an order: the first is the smallest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +94,7 @@ fn glance_order(blocks: &[OnBlock], turn: u64) -> Vec<&OnBlock> {
         others.rotate_left(start as usize);
     }
     order.append(&mut others);
+    debug_assert_eq!(order.len(), blocks.len(), "each block has its turn");
     order
 }
 
@@ -125,6 +131,7 @@ impl<'b> Choice<'b> {
         let mut offsets = Vec::new();
         by_block.offsets(self.on, &mut offsets);
         oracle.keep_removable(self.on.block, &mut offsets);
+        debug_assert!(offsets.len() <= usize::from(self.on.entries), "the table adds no offset");
         self.order = Order::by(offsets.len() as u16, 0, self.on.block);
         self.found = offsets.len();
         self.removable = Some(offsets);
@@ -153,6 +160,21 @@ pub(crate) struct Visit<'a> {
 }
 
 impl Visit<'_> {
+    /// Asks the table which candidates may go. Returns the interval of the versions that it allowed
+    /// to go.
+    pub(crate) fn judge(&mut self, oracle: &dyn DeletionOracle) -> Result<RemovedInterval> {
+        debug_assert!(!self.candidates.is_empty(), "the table is asked about an entry at least");
+        debug_assert!(
+            self.candidates.iter().all(|candidate| candidate.tid.block == self.block),
+            "all candidates are on the visited block"
+        );
+        debug_assert!(
+            self.candidates.is_sorted_by_key(|candidate| (candidate.tid.offset, candidate.at)),
+            "candidates are ascending"
+        );
+        Ok(oracle.judge(&mut self.candidates)?)
+    }
+
     /// Returns the bytes that the removal of the deletable candidates frees.
     pub(crate) fn freed_bytes(&self) -> usize {
         let gone = self.candidates.iter().filter(|candidate| candidate.deletable);
@@ -169,6 +191,15 @@ pub(crate) struct Visits<'a> {
 }
 
 impl<'a> Visits<'a> {
+    /// Asserts what passes over a leaf rely on.
+    fn assert_state(&self) {
+        debug_assert!(self.favourable <= self.list.len(), "favourable visits come first");
+        debug_assert!(
+            self.list.iter().all(|visit| !visit.candidates.is_empty()),
+            "a block without a candidate is not visited"
+        );
+    }
+
     /// Returns visits to all blocks that `are_wanted`, in physical order.
     pub(crate) fn all(by_block: &ByBlock<'a>, are_wanted: impl Fn(&OnBlock) -> bool) -> Self {
         let mut blocks: Vec<&OnBlock> =
@@ -179,7 +210,9 @@ impl<'a> Visits<'a> {
             Visit { block: on.block, was_seen: false, candidates }
         };
         let list: Vec<_> = blocks.into_iter().map(visit).collect();
-        Self { favourable: list.len(), list }
+        let visits = Self { favourable: list.len(), list };
+        visits.assert_state();
+        visits
     }
 
     /// Returns visits to the few blocks worth it when no entry is known to be dead.
@@ -229,7 +262,10 @@ impl<'a> Visits<'a> {
         }
         let near = |pair: &&[Visit<'_>]| pair[0].block.0.abs_diff(pair[1].block.0) <= NEAR_BLOCKS;
         let favourable = list.len().min(1 + list.windows(2).take_while(near).count());
-        Self { list, favourable }
+        debug_assert!(list.len() <= BOTTOM_UP_BLOCKS_MAX, "few blocks are visited");
+        let visits = Self { list, favourable };
+        visits.assert_state();
+        visits
     }
 
     /// Returns the places of the entries that the table allowed to go, ascending.
@@ -241,6 +277,7 @@ impl<'a> Visits<'a> {
             .map(|candidate| candidate.at)
             .collect();
         gone.sort_unstable();
+        debug_assert!(gone.is_sorted_by(|a, b| a < b), "each entry goes once");
         gone
     }
 }
@@ -261,6 +298,7 @@ pub(crate) struct Deletion<'t> {
 impl Deletion<'_> {
     /// Returns the blocks that must be read in first; `None`: go on.
     pub(crate) fn absent(&self, visits: &[Visit<'_>]) -> Option<Vec<BlockNumber>> {
+        debug_assert!(self.read_ins <= READ_INS_MAX, "blocks are read in a few times at most");
         if self.read_ins == 0 {
             return None;
         }
@@ -371,6 +409,13 @@ mod tests {
         assert!(all.list.is_sorted_by_key(|visit| visit.block));
         assert!(all.list.iter().all(|visit| visit.candidates.len() > 1));
         (blocks(&visits), visits.favourable)
+    }
+
+    #[test]
+    #[should_panic(expected = "favourable visits come first")]
+    #[cfg(debug_assertions)]
+    fn more_favourable_visits_than_visits_are_noticed() {
+        Visits { list: Vec::new(), favourable: 1 }.assert_state();
     }
 
     fn order(blocks: &[(u32, u16, u16)]) -> (Vec<u32>, usize) {

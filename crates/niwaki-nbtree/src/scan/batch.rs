@@ -1,5 +1,6 @@
 //! The matches of one leaf, copied out under its latch.
 
+use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::{BlockNumber, Tid};
 
 use crate::page::entry::{BatchEntry, EntryPlace};
@@ -124,6 +125,10 @@ impl LeafBatch {
 
     /// Notes that the batch has all entries of the leaf before this item ([`LeafBatch::prefix`]).
     pub(crate) fn has_all_before(&mut self, end: u16) {
+        debug_assert!(
+            self.slots.last().is_none_or(|last| last.at.offset < end),
+            "the batch has no entry behind the prefix"
+        );
         self.prefix_end = Some(end);
     }
 
@@ -131,6 +136,9 @@ impl LeafBatch {
     /// the bytes of their key. A page's worth of bytes always fits the 32-bit start.
     #[inline]
     pub(crate) fn push(&mut self, item: &LeafTuple<'_>, offset: u16, direction: Direction) {
+        debug_assert!(offset > 0, "offset numbers begin at 1");
+        debug_assert!(self.comes_before(offset, direction), "items come in the scan's direction");
+        debug_assert!(self.bytes.len() <= PAGE_SIZE, "all entries are of one leaf");
         let start = self.bytes.len() as u32;
         let (key_len, payload_len) = (item.key.len() as u16, item.payload.len() as u16);
         self.bytes.extend_from_slice(item.key);
@@ -150,8 +158,17 @@ impl LeafBatch {
         }
     }
 
+    /// Decides whether the entries so far come before those of this item.
+    fn comes_before(&self, offset: u16, direction: Direction) -> bool {
+        self.slots.last().is_none_or(|last| match direction {
+            Direction::Forward => last.at.offset < offset,
+            Direction::Backward => last.at.offset > offset,
+        })
+    }
+
     /// Drops entries from number `position` on, except the entries that `keep` accepts.
     pub(crate) fn retain_from(&mut self, position: usize, keep: impl Fn(Tid) -> bool) {
+        debug_assert!(position <= self.slots.len(), "the entries before this one stay");
         let mut number = 0;
         self.slots.retain(|slot| {
             number += 1;
@@ -173,6 +190,7 @@ impl LeafBatch {
         let end = self.prefix_end?;
         // A posting list that is only half before entry `count` counts as behind the prefix.
         let end = self.slots.get(count).map_or(end, |slot| slot.at.offset);
+        debug_assert!(Some(end) <= self.prefix_end, "fewer entries cover a shorter prefix");
         Some(LeafPrefix { leaf: self.leaf()?, end })
     }
 

@@ -54,6 +54,7 @@ impl Next {
     /// scan.
     fn left_of(index: &Index, leaf: &PageRead<'_>) -> Self {
         let (from, left) = (leaf.id().block, index.link(leaf.prev()));
+        debug_assert_ne!(left.block, NO_BLOCK, "the leftmost leaf ends a backward scan");
         Self::LeftOf { from, left, shifts: index.recycling.shifts() }
     }
 }
@@ -203,6 +204,7 @@ impl Scan {
                     self.next = Next::Start;
                 }
             }
+            debug_assert!(self.next != Next::Ask, "the first range is known, or there is none");
             let leaf = match self.next {
                 Next::Ask => None,
                 Next::Start => self.first_leaf(index)?,
@@ -252,6 +254,11 @@ impl Scan {
                 // Even where every link grows old before it is followed, the scan comes to its end.
                 self.lost = 0;
             }
+            debug_assert!(self.next != Next::Ask, "the leaf showed where to go on");
+            debug_assert!(
+                self.half_read.is_none() || self.passed.is_known(),
+                "only a scan that was resumed has read a part of a list"
+            );
             self.count_visit(index);
             self.count_leaf(index, block)?;
             if !self.batch.is_empty() {
@@ -336,6 +343,7 @@ impl Scan {
 
     /// Returns the first item of the leaf that was not read, or not to its end. For forward scans.
     fn first_ahead(&mut self, leaf: &Page, first: u16) -> u16 {
+        debug_assert_eq!(self.direction, Direction::Forward, "the items behind are not read yet");
         let from = lower_bound(leaf, first, &self.passed.place(self.direction));
         if from > first && self.passed.splits(leaf, from - 1, self.direction) {
             self.half_read = Some(from - 1);
@@ -347,6 +355,7 @@ impl Scan {
     /// Returns, for backward scans, the offset behind the last item of the leaf that was not read,
     /// or not to its beginning.
     fn end_ahead(&mut self, leaf: &Page, first: u16) -> u16 {
+        debug_assert_eq!(self.direction, Direction::Backward, "the items before are not read yet");
         let stop = lower_bound(leaf, first, &self.passed.place(self.direction));
         if stop > first && self.passed.splits(leaf, stop - 1, self.direction) {
             self.half_read = Some(stop - 1);
@@ -512,6 +521,7 @@ fn copy(
     if let Some(passed) = passed {
         batch.retain_from(before, |tid| passed.is_ahead(tid, direction));
     }
+    debug_assert!(batch.len() >= before, "entries of earlier items stay");
     Ok(())
 }
 

@@ -72,6 +72,7 @@ impl Passed {
 
     /// Returns the first place that was not read, in this direction.
     pub(crate) fn place(&self, direction: Direction) -> Target<'_> {
+        debug_assert!(self.known, "the scan has passed nothing yet");
         match direction {
             Direction::Forward => Target::numbered(&self.key, self.tid + 1),
             Direction::Backward => Target::numbered(&self.key, self.tid),
@@ -81,6 +82,7 @@ impl Passed {
     /// Decides whether the item at `offset` is a posting list that the scan has read only in part.
     /// Its entries came together on one page since the scan read the part.
     pub(crate) fn splits(&self, leaf: &Page, offset: u16, direction: Direction) -> bool {
+        debug_assert!(self.known, "the scan has passed nothing yet");
         LeafTuple::decode(leaf.tuple(offset)).is_some_and(|item| {
             item.is_posting()
                 && item.key == self.key
@@ -91,6 +93,7 @@ impl Passed {
 
     /// Decides whether an entry with the last key and this TID is yet to be read.
     pub(crate) fn is_ahead(&self, tid: Tid, direction: Direction) -> bool {
+        debug_assert!(self.known, "the scan has passed nothing yet");
         match direction {
             Direction::Forward => tid_number(tid) > self.tid,
             Direction::Backward => tid_number(tid) < self.tid,

@@ -409,3 +409,19 @@ fn fill(page: &mut Page, open: &Level, level: u16, right: Option<(&[u8], BlockNu
     debug_assert_eq!(usize::from(writer.page.item_count()), items, "all tuples are on the page");
     writer.fine
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(
+        debug_assertions,
+        should_panic(expected = "the last tuple ends where the bytes end")
+    )]
+    fn bytes_behind_the_last_tuple_are_noticed() {
+        let mut open = Level::new(BlockNumber(1), NO_BLOCK);
+        open.bytes.push(0);
+        open.assert_state();
+    }
+}

@@ -420,6 +420,13 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "the new item is in its place, or absent")]
+    #[cfg(debug_assertions)]
+    fn a_new_item_behind_all_items_is_noticed() {
+        choose(&SplitPage { new_at: 1, ..split(&[]) });
+    }
+
+    #[test]
     fn a_short_pivot_near_the_middle_wins() {
         // Ten entries right of the middle is a boundary at which the last byte is not needed.
         let keys = numbers(0x1_0100 - 265..0x1_0100 + 245);
