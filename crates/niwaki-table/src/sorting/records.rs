@@ -5,6 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use niwaki_env::invariant;
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid};
 use niwaki_types::{growing, work};
 
@@ -45,6 +46,9 @@ impl IndexEntries {
     const HEADER_BYTES: usize = 2 + 2 + 4 + 2 + 1;
 }
 
+// The flags are the last byte of the header.
+const _: () = assert!(IndexEntries::HEADER_BYTES == 10 + 1);
+
 impl Layout for IndexEntries {
     type Record<'a> = SortEntry<'a>;
 
@@ -78,6 +82,15 @@ impl Layout for IndexEntries {
 
     /// Appends an entry. Its lengths fit: callers check them against the index's limits.
     fn write(entry: &SortEntry<'_>, out: &mut Vec<u8>) {
+        debug_assert!(u16::try_from(entry.key.len()).is_ok(), "a key is too long for its header");
+        debug_assert!(u16::try_from(entry.payload.len()).is_ok(), "a payload is too long");
+        invariant!(
+            X4,
+            entry.tid.offset != OffsetNumber::INVALID,
+            "an entry leads to {}",
+            entry.tid
+        );
+        let start = out.len();
         out.extend_from_slice(&(entry.key.len() as u16).to_le_bytes());
         out.extend_from_slice(&(entry.payload.len() as u16).to_le_bytes());
         out.extend_from_slice(&entry.tid.block.0.to_le_bytes());
@@ -85,6 +98,7 @@ impl Layout for IndexEntries {
         out.push(entry.live.into());
         out.extend_from_slice(entry.key);
         out.extend_from_slice(entry.payload);
+        debug_assert_eq!(out.len() - start, Self::stored_bytes(entry), "bytes of an entry");
     }
 }
 
@@ -107,6 +121,8 @@ impl KeyedRows {
     /// Bytes of the header: key length, row length, number.
     const HEADER_BYTES: usize = 4 + 4 + 8;
 }
+
+const _: () = assert!(KeyedRows::HEADER_BYTES == 2 * size_of::<u32>() + size_of::<u64>());
 
 impl Layout for KeyedRows {
     type Record<'a> = KeyedRow<'a>;
@@ -133,11 +149,14 @@ impl Layout for KeyedRows {
     /// Appends a row. Its lengths fit: no value is longer than a gibibyte, and callers check
     /// [`fits`](Self::fits).
     fn write(record: &KeyedRow<'_>, out: &mut Vec<u8>) {
+        debug_assert!(Self::fits(record), "a row of {} bytes is too long", record.row.len());
+        let start = out.len();
         out.extend_from_slice(&(record.key.len() as u32).to_le_bytes());
         out.extend_from_slice(&(record.row.len() as u32).to_le_bytes());
         out.extend_from_slice(&record.number.to_le_bytes());
         out.extend_from_slice(record.key);
         out.extend_from_slice(record.row);
+        debug_assert_eq!(out.len() - start, Self::stored_bytes(record), "bytes of a row");
     }
 }
 
@@ -163,6 +182,7 @@ pub struct RunWriter<L> {
 impl<L: Layout> RunWriter<L> {
     /// Makes a writer that holds `chunk_bytes` in memory.
     pub fn new(space: TempSpace, chunk_bytes: usize) -> Self {
+        debug_assert!(chunk_bytes > 0, "a writer holds at least a byte");
         Self {
             space,
             file: None,
@@ -188,7 +208,10 @@ impl<L: Layout> RunWriter<L> {
             growing::ask_to_grow(0, 0, size)?;
             self.chunk.reserve_exact(self.chunk_bytes.max(size));
         }
+        let start = self.chunk.len();
         L::write(record, &mut self.chunk);
+        debug_assert_eq!(self.chunk.len() - start, size, "bytes of a written record");
+        debug_assert!(L::read(&self.chunk[start..]).is_some(), "a written record reads back");
         self.records += 1;
         self.largest = self.largest.max(size);
         if size > self.chunk_bytes {
@@ -197,6 +220,7 @@ impl<L: Layout> RunWriter<L> {
             self.flush()?;
             self.chunk = Vec::new();
         }
+        debug_assert!(self.chunk.len() <= self.chunk_bytes, "a chunk is longer than its limit");
         Ok(())
     }
 
@@ -219,6 +243,8 @@ impl<L: Layout> RunWriter<L> {
     /// The errors of writing.
     pub fn finish(mut self) -> Result<Run<L>> {
         self.flush()?;
+        debug_assert!(self.chunk.is_empty(), "all records are in the file");
+        debug_assert_eq!(self.file.is_some(), self.records > 0, "only a run of records has a file");
         let file = self.file.map(Arc::new);
         Ok(Run { file, records: self.records, largest: self.largest, layout: PhantomData })
     }
@@ -252,6 +278,7 @@ impl<L: Layout> Run<L> {
     /// Reads the records from the first on, about `chunk_bytes` at a time. The file stays while a
     /// reader exists.
     pub fn read(&self, chunk_bytes: usize) -> RunReader<L> {
+        debug_assert!(chunk_bytes > 0, "a reader that reads nothing at a time does not end");
         let file = self.file.clone();
         RunReader { file, read_to: 0, chunk: Vec::new(), at: 0, chunk_bytes, layout: PhantomData }
     }
@@ -282,6 +309,7 @@ impl<L: Layout> RunReader<L> {
     /// The errors of reading.
     pub fn advance(&mut self) -> Result<()> {
         self.at += self.record().map_or(0, |record| L::stored_bytes(&record));
+        debug_assert!(self.at <= self.chunk.len(), "a record ends within its chunk");
         self.fill()
     }
 
@@ -298,6 +326,7 @@ impl<L: Layout> RunReader<L> {
     /// The errors of reading.
     pub fn fill(&mut self) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
+        debug_assert!(self.at <= self.chunk.len(), "the position is within the chunk");
         // Ends: every turn reads more, or no more is left.
         while L::read(&self.chunk[self.at..]).is_none() && self.read_to < file.len() {
             self.chunk.drain(..self.at);
@@ -307,11 +336,13 @@ impl<L: Layout> RunReader<L> {
             // Reads at least as much again, so that a large record is not copied for each chunk of
             // it.
             let more = self.chunk_bytes.max(kept).min(left);
+            debug_assert!(more > 0, "a turn reads at least a byte");
             growing::ask_to_grow(self.chunk.capacity(), kept, more)?;
             self.chunk.reserve_exact(more);
             self.chunk.resize(kept + more, 0);
             file.read_exact_at(&mut self.chunk[kept..], self.read_to)?;
             self.read_to += more as u64;
+            debug_assert!(self.read_to <= file.len(), "a reader is beyond the end of its file");
         }
         Ok(())
     }

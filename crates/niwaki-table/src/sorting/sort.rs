@@ -29,6 +29,11 @@ const WAYS_MAX: usize = 64;
 /// The number of records between two checks for interrupts.
 const RECORDS_PER_CHECK: u32 = 1024;
 
+const _: () = assert!(CHUNK_BYTES_MIN <= CHUNK_BYTES_MAX);
+// A merge of fewer than two runs would make no progress.
+const _: () = assert!(WAYS_MAX >= 2);
+const _: () = assert!(SLICE_RECORDS >= 4);
+
 /// Resources of a sort: temporary files and memory.
 #[derive(Clone, Debug)]
 pub struct SortSpace {
@@ -47,6 +52,7 @@ impl SortSpace {
 
     /// Makes a space as [`SortSpace::new`] does, with smaller or larger chunks.
     pub fn with_chunks(files: TempSpace, memory_bytes: usize, chunk_bytes: usize) -> Self {
+        debug_assert!(chunk_bytes > 0, "a chunk has at least a byte");
         Self { files, memory_bytes: memory_bytes.max(4 * chunk_bytes), chunk_bytes }
     }
 
@@ -75,6 +81,8 @@ impl Held {
     fn sort_last<L: Layout>(&mut self) {
         let bytes = &self.bytes;
         let begin = self.starts.len().saturating_sub(1) / SLICE_RECORDS * SLICE_RECORDS;
+        debug_assert!(self.starts.len() - begin <= SLICE_RECORDS, "a slice has too many records");
+        debug_assert!(self.starts.last().is_none_or(|start| *start < bytes.len()));
         // Pushed records read back, so both sides are `Some`.
         let record = |start: usize| L::read(&bytes[start..]);
         self.starts[begin..].sort_unstable_by(|a, b| match (record(*a), record(*b)) {
@@ -113,6 +121,8 @@ impl<L: Layout> Sorter<L> {
 
     /// Limits the result to its first `count` records. Called before the first push.
     pub fn only_first(&mut self, count: usize) {
+        debug_assert!(self.held.starts.is_empty(), "records were pushed without the limit");
+        debug_assert!(self.runs.is_empty(), "a run was written without the limit");
         // A larger number would need more than one slice.
         if (1..=SLICE_RECORDS / 4).contains(&count) {
             self.first = Some(First { count, bound: None });
@@ -138,6 +148,7 @@ impl<L: Layout> Sorter<L> {
         if self.held.starts.len() < *count * 2 {
             return;
         }
+        debug_assert!(self.held.starts.len() <= SLICE_RECORDS, "the held records are one slice");
         self.held.sort_last::<L>();
         let mut kept = Held { bytes: Vec::new(), starts: Vec::with_capacity(*count * 2) };
         for number in 0..*count {
@@ -146,6 +157,7 @@ impl<L: Layout> Sorter<L> {
                 L::write(&record, &mut kept.bytes);
             }
         }
+        debug_assert_eq!(kept.starts.len(), *count, "records that are still wanted");
         if let Some(last) = kept.starts.last() {
             *bound = Some(kept.bytes[*last..].to_vec());
         }
@@ -170,8 +182,10 @@ impl<L: Layout> Sorter<L> {
         self.make_room::<E>(size, check)?;
         let bytes = &self.held.bytes;
         growing::ask_to_grow(bytes.capacity(), bytes.len(), size).map_err(Error::from)?;
-        self.held.starts.push(self.held.bytes.len());
+        let start = self.held.bytes.len();
+        self.held.starts.push(start);
         L::write(record, &mut self.held.bytes);
+        debug_assert_eq!(self.held.bytes.len() - start, size, "bytes of a held record");
         if self.held.starts.len().is_multiple_of(SLICE_RECORDS) {
             self.held.sort_last::<L>();
         }
@@ -191,6 +205,7 @@ impl<L: Layout> Sorter<L> {
     ) -> Result<(), E> {
         let list_bytes = |records: usize| records * size_of::<usize>();
         // While a run is written, a chunk is held too.
+        debug_assert!(self.space.chunk_bytes < self.space.memory_bytes, "a chunk is all memory");
         let limit = self.space.memory_bytes - self.space.chunk_bytes;
         let fits = |bytes: usize, records: usize| bytes + list_bytes(records) <= limit;
         let Held { bytes, starts } = &mut self.held;
@@ -226,12 +241,15 @@ impl<L: Layout> Sorter<L> {
         &mut self,
         check: &mut dyn FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
+        debug_assert!(!self.held.starts.is_empty(), "a run has at least one record");
         self.note_peak(self.space.chunk_bytes);
         let mut held = std::mem::take(&mut self.held);
         held.sort_last::<L>();
         let held = Arc::new(held);
         let mut sorted = Sorted::<L>::of(Cursor::slices(&held).collect());
-        self.runs.push((0, sorted.write::<E>(&self.space, check)?));
+        let run = sorted.write::<E>(&self.space, check)?;
+        debug_assert_eq!(run.records(), held.starts.len() as u64, "records of a run");
+        self.runs.push((0, run));
         drop(sorted);
         // The buffers are used again.
         if let Ok(mut held) = Arc::try_unwrap(held) {
@@ -257,10 +275,18 @@ impl<L: Layout> Sorter<L> {
             // The buffer's memory goes to the merge.
             self.held = Held::default();
             let group = self.runs.split_off(self.runs.len() - count);
-            let group = group.into_iter().map(|(_, run)| run).collect();
+            debug_assert!(group.len() >= 2, "a merge makes fewer runs");
+            let group: Vec<Run<L>> = group.into_iter().map(|(_, run)| run).collect();
+            let records: u64 = group.iter().map(Run::records).sum();
             let mut merged = Sorted::of_runs(group, self.space.chunk_bytes)?;
-            self.runs.push((level + 1, merged.write::<E>(&self.space, check)?));
+            let run = merged.write::<E>(&self.space, check)?;
+            debug_assert_eq!(run.records(), records, "records of a merged run");
+            self.runs.push((level + 1, run));
         }
+        debug_assert!(
+            self.runs.is_sorted_by(|(earlier, _), (later, _)| earlier >= later),
+            "a later run has a higher level than an earlier one",
+        );
         Ok(())
     }
 
@@ -308,11 +334,15 @@ impl<L: Layout> Sorter<L> {
         let ways = space.ways(largest(&runs));
         while runs.len() > ways {
             let count = (runs.len() - ways + 1).min(ways);
+            debug_assert!(count >= 2, "a merge makes fewer runs");
             let group: Vec<Run<L>> = runs.drain(..count).collect();
+            let records: u64 = group.iter().map(Run::records).sum();
             let mut merged = Sorted::of_runs(group, chunk_bytes)?;
             let run = merged.write::<E>(&space, check)?;
             let place = runs.partition_point(|other| other.bytes() < run.bytes());
+            debug_assert_eq!(run.records(), records, "records of a merged run");
             runs.insert(place, run);
+            debug_assert!(runs.is_sorted_by_key(Run::bytes), "the shortest runs come first");
         }
         let most = CHUNK_BYTES_MAX.max(chunk_bytes);
         let chunk = (memory_bytes / runs.len().max(1)).clamp(chunk_bytes, most);
@@ -358,7 +388,8 @@ impl<L: Layout> Cursor<L> {
 
     fn advance(&mut self) -> Result<()> {
         match self {
-            Self::Memory { next, .. } => {
+            Self::Memory { next, end, .. } => {
+                debug_assert!(*next < *end, "a cursor goes on behind its last record");
                 *next += 1;
                 Ok(())
             }
@@ -464,6 +495,11 @@ impl<L: Layout> Sorted<L> {
             }
             self.primed = true;
         }
+        debug_assert!(self.heap.len() <= self.cursors.len(), "a cursor is in the heap twice");
+        debug_assert!(
+            (1..self.heap.len().min(3)).all(|child| !self.is_less(child, 0)),
+            "the first record of the heap is not the least",
+        );
         Ok(self.heap.first().and_then(|first| self.cursors[*first].record()))
     }
 

@@ -96,7 +96,8 @@ impl TempQuota {
     }
 
     fn give_back(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        let used = self.used.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(bytes <= used, "{bytes} bytes are given back, and {used} were taken");
     }
 }
 
@@ -187,7 +188,8 @@ impl TempSpace {
         let vfs = &self.env.vfs;
         vfs.create_dir(DIR).map_err(|e| failed("create the folder of", &path, e))?;
         let file = vfs.open(&path, OpenMode::CreateNew).map_err(|e| failed("create", &path, e))?;
-        self.files.open.lock().insert(number, file);
+        let before = self.files.open.lock().insert(number, file);
+        debug_assert!(before.is_none(), "two open temporary files have the number {number}");
         self.files.made.fetch_add(1, Ordering::Relaxed);
         self.quota.counts.made.fetch_add(1, Ordering::Relaxed);
         Ok(TempFile { space: self.clone(), path, number, len: 0 })
@@ -243,6 +245,7 @@ impl TempFile {
             let read = file
                 .read_at(&mut buffer[done..], offset + done as u64)
                 .map_err(|e| failed("read", &self.path, e))?;
+            debug_assert!(read <= buffer.len() - done, "a read gives no more than was asked for");
             if read == 0 {
                 let short = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
                 return Err(failed("read", &self.path, short).into());
