@@ -31,6 +31,13 @@ const ROW_TARGET: usize = if SIMULATED { 160 } else { PAGE_SIZE / 4 };
 /// The least bytes of an image that is compressed.
 const COMPRESS_MIN: usize = 32;
 
+const _: () = assert!(ROW_TARGET <= MAX_TUPLE_SIZE);
+const _: () = assert!(MAX_TUPLE_SIZE < PAGE_SIZE);
+// A row of one value can reach the target.
+const _: () = assert!(TUPLE_HEADER_SIZE + ValuePointer::SIZE_IN_ROW < ROW_TARGET);
+// The lengths of images are stored in 32 bits.
+const _: () = assert!(IMAGE_MAX <= u32::MAX as usize);
+
 /// The form of a value that is not plain in its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Held<'r> {
@@ -140,10 +147,17 @@ impl<'r> Placement<'r> {
         indexed: &ColumnMask,
         has_value_heap: bool,
     ) -> Result<Vec<Option<Held<'r>>>> {
+        debug_assert_eq!(row.len(), columns.len(), "a row has a value for each column");
+        debug_assert!(kept.len() <= columns.len(), "a value of no column is kept");
+        debug_assert!(
+            kept.iter().flatten().all(|held| held.apart().is_some()),
+            "a kept value waits for its pieces",
+        );
         kept.resize_with(columns.len(), || None);
         let target = row_target(has_value_heap);
         let mut placement = Self { columns, row, held: kept, size: 0, target };
         placement.measure()?;
+        let before = placement.size;
         for indexed_ones in [false, true] {
             let group = |column: &usize| indexed.contains(*column) == indexed_ones;
             placement.compress(&group);
@@ -151,6 +165,13 @@ impl<'r> Placement<'r> {
                 placement.move_out(&group);
             }
         }
+        debug_assert!(placement.size <= before, "the placement made the row larger");
+        debug_assert_eq!(placement.held.len(), columns.len(), "a form for each column");
+        debug_assert!(
+            has_value_heap
+                || !placement.held.iter().flatten().any(|it| matches!(it, Held::ToWrite { .. })),
+            "a value goes out of line, and there is no heap for it",
+        );
         if placement.size > MAX_TUPLE_SIZE {
             return Err(Error::RowTooBig { size: placement.size, max: MAX_TUPLE_SIZE });
         }
@@ -165,6 +186,7 @@ impl<'r> Placement<'r> {
 
     /// Adds up the bytes of the row.
     fn measure(&mut self) -> Result<()> {
+        debug_assert_eq!(self.held.len(), self.row.len(), "a form for each value");
         let nulls = self.row.iter().any(Datum::is_null);
         self.size = TUPLE_HEADER_SIZE + if nulls { self.row.len().div_ceil(8) } else { 0 };
         let mut bytes = Vec::new();
@@ -219,6 +241,7 @@ impl<'r> Placement<'r> {
             if smaller >= size {
                 continue;
             }
+            debug_assert!(size <= self.size, "a value of {size} bytes is no part of its row");
             self.size = self.size - size + smaller;
             let (compression, raw_length) = (Compression::Lz4, length_of(&image));
             self.held[column] = Some(Held::Compressed { compression, raw_length, bytes });
@@ -250,6 +273,8 @@ impl<'r> Placement<'r> {
                     (Compression::None, length_of(&image), image)
                 }
             };
+            debug_assert!(size <= self.size, "a value of {size} bytes is no part of its row");
+            debug_assert!(!bytes.is_empty(), "a value without bytes goes out of line");
             self.size = self.size - size + ValuePointer::SIZE_IN_ROW;
             self.held[column] = Some(Held::ToWrite { compression, raw_length, bytes });
         }

@@ -15,11 +15,11 @@
 //! So a reader that follows an old pointer notices that it has reached another value.
 #![deny(clippy::indexing_slicing)]
 
-use niwaki_env::SIMULATED;
-use niwaki_heap::{EndedRows, Heap, InsertOptions, TUPLE_HEADER_SIZE};
+use niwaki_env::{SIMULATED, invariant};
+use niwaki_heap::{EndedRows, Heap, InsertOptions, MAX_TUPLE_SIZE, TUPLE_HEADER_SIZE};
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
 use niwaki_txn::{Error as TxnError, Horizon, Transaction};
-use niwaki_types::{Compression, ValuePointer};
+use niwaki_types::{Compression, IMAGE_MAX, ValuePointer};
 
 use crate::error::Result;
 
@@ -33,6 +33,11 @@ const PIECE_MAX: usize = if SIMULATED { 64 } else { ROW_MAX - TUPLE_HEADER_SIZE 
 /// The most pieces in one list of ended pieces. A list that finds no room in the queue is left to
 /// vacuum.
 const LIST_MAX: usize = 1024;
+
+const _: () = assert!(HEAD == size_of::<u64>() + 2 * size_of::<u32>() + size_of::<u16>());
+const _: () = assert!(ROW_MAX <= MAX_TUPLE_SIZE);
+const _: () = assert!(PIECE_MAX > 0);
+const _: () = assert!(TUPLE_HEADER_SIZE + HEAD + PIECE_MAX <= ROW_MAX);
 
 /// The address that the last piece gives as the next one.
 const NO_PIECE: Tid = Tid { block: BlockNumber::INVALID, offset: OffsetNumber(0) };
@@ -100,6 +105,8 @@ impl Walk {
         }
         self.at = piece.next;
         self.rest = self.rest.checked_sub(u32::try_from(piece.bytes.len()).ok()?)?;
+        debug_assert!(self.rest < piece.rest, "a piece without bytes was accepted");
+        debug_assert_eq!(self.is_over(), self.at == NO_PIECE, "the last piece leads nowhere");
         Some(piece.bytes)
     }
 
@@ -121,15 +128,22 @@ pub(crate) fn store(
     bytes: &[u8],
     options: InsertOptions,
 ) -> Result<ValuePointer> {
+    debug_assert!(!bytes.is_empty(), "a value out of line has bytes");
+    debug_assert!(bytes.len() <= IMAGE_MAX, "a value of {} bytes is too long", bytes.len());
     let xid = tx.write_xid()?;
+    debug_assert!(xid.is_normal(), "transaction {xid} names no value for ever");
     let (mut next, mut rest) = (NO_PIECE, 0u32);
     let mut row = Vec::new();
     for piece in bytes.chunks(PIECE_MAX).rev() {
         tx.session().check_interrupts().map_err(TxnError::from)?;
         rest += piece.len() as u32;
         write_piece(xid, rest, next, piece, &mut row);
+        debug_assert!(Piece::read(&row).is_some(), "a written piece does not read back");
+        debug_assert!(is_of(&row, xid), "a piece is not of the transaction that stores it");
         next = heap.insert_alone(tx, &row, of_key, options)?;
+        debug_assert_ne!(next, NO_PIECE, "a stored piece has the address of no piece");
     }
+    invariant!(H3, rest as usize == bytes.len(), "{rest} of {} bytes are stored", bytes.len());
     let (block, offset) = (next.block.0, next.offset.0);
     Ok(ValuePointer { compression, raw_length, stored_length: rest, xid: xid.0, block, offset })
 }
@@ -161,7 +175,15 @@ pub(crate) fn read(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked<Vec<
         if found.flatten().is_none() {
             return Ok(Err(Lost { at, rest }));
         }
+        debug_assert!(walk.rest < rest, "a walk along a value does not get on");
     }
+    invariant!(
+        H3,
+        bytes.len() == pointer.stored_length as usize,
+        "{} bytes are the whole value of {} bytes",
+        bytes.len(),
+        pointer.stored_length,
+    );
     Ok(Ok(bytes))
 }
 
@@ -184,6 +206,7 @@ pub(crate) fn end(
         if heap.end_alone(tx, at, |row| walk.step(row).map(drop))?.is_none() {
             return Ok(Err(Lost { at, rest }));
         }
+        debug_assert!(walk.rest < rest, "a walk along a value does not get on");
         rows.push(at);
     }
     if told {
@@ -232,6 +255,7 @@ pub(crate) fn addresses(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked
 /// Notes that these pieces, which one transaction stored, will go.
 pub(crate) fn note_ended(heap: Heap<'_>, inserter: Xid, rows: &[Tid]) {
     for rows in rows.chunks(LIST_MAX) {
+        debug_assert!(!rows.contains(&NO_PIECE), "the address of no piece is in a list");
         heap.note_ended(EndedRows { inserter, rows: rows.to_vec() });
     }
 }

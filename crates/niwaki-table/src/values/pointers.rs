@@ -29,6 +29,10 @@ impl Table {
                 pointers.push((column, pointer));
             }
         }
+        debug_assert!(
+            pointers.iter().all(|(column, _)| *column < columns.len()),
+            "a column that the table does not have gave a pointer",
+        );
         Ok(pointers)
     }
 

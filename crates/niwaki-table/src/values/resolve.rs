@@ -202,8 +202,14 @@ impl Table {
         apart: &mut Vec<(usize, Apart<'a>)>,
     ) -> Result<()> {
         let columns = &self.definition.columns;
+        debug_assert!(apart.is_empty(), "values of another row are listed");
         let mut view = RowView::new(columns, usize::from(natts), has_nulls, bytes)?;
         let stored = view.deform_into(out, needed, apart)?;
+        debug_assert!(stored <= columns.len(), "a row has more columns than its table");
+        debug_assert!(
+            apart.iter().all(|(column, _)| needed.contains(*column)),
+            "a value that is not needed is listed",
+        );
         for (column, place) in out.iter_mut().enumerate().skip(stored) {
             *place = self.definition.missing.get(column).cloned().unwrap_or(Datum::Null);
         }
