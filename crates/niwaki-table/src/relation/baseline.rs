@@ -6,6 +6,8 @@ use niwaki_storage::RelFileId;
 /// has two.
 const FILES_MAX: usize = 8;
 
+const _: () = assert!(FILES_MAX >= 2);
+
 /// The number of runs of one kind of maintenance, with the time of the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visits {
@@ -17,6 +19,7 @@ pub struct Visits {
 
 impl Visits {
     pub(crate) fn add(&mut self, now_us: i64) {
+        debug_assert_eq!(self.last_us.is_some(), self.count > 0, "the last of {} runs", self.count);
         self.count += 1;
         self.last_us = Some(now_us);
     }
@@ -58,10 +61,12 @@ impl Maintained {
 
     pub(crate) fn set_heap(&mut self, file: RelFileId, baseline: HeapBaseline) {
         self.heaps.retain(|(of, _)| *of != file);
+        debug_assert!(self.heaps.len() <= FILES_MAX, "too many files are remembered");
         if self.heaps.len() == FILES_MAX {
             self.heaps.remove(0);
         }
         self.heaps.push((file, baseline));
+        debug_assert_eq!(self.heaps.iter().filter(|(of, _)| *of == file).count(), 1);
     }
 }
 

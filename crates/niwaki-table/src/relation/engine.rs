@@ -53,6 +53,9 @@ impl DelayCell {
 /// The number of tables, indexes or sequences known before the first search for gone ones.
 const KNOWN_MIN: usize = 64;
 
+// With 0, the first table would find no room after the search.
+const _: () = assert!(KNOWN_MIN > 0);
+
 /// Indexes that are open, or were.
 #[derive(Debug, Default)]
 struct OpenIndexes {
@@ -92,6 +95,7 @@ impl AllCounters {
             // Doubled: each new table then pays for a look at two others.
             self.full = (2 * self.tables.len()).max(KNOWN_MIN);
         }
+        debug_assert!(self.tables.len() < self.full, "the next search for gone tables is due");
         let counters = Arc::new(Counters::new(table, changed));
         self.tables.insert(table, Arc::clone(&counters));
         counters
@@ -303,6 +307,7 @@ impl Engine {
             });
             *full = (2 * files.len()).max(KNOWN_MIN);
         }
+        debug_assert!(files.len() < *full || files.contains_key(&definition.file.id));
         let index = files.entry(definition.file.id).or_insert_with(|| {
             let (storage, file) = (Arc::clone(&self.storage), definition.file);
             let index = Index::new(storage, file, &definition.name, definition.options);
@@ -324,6 +329,7 @@ impl Engine {
             files.retain(|_, state| Arc::strong_count(state) > 1);
             *full = (2 * files.len()).max(KNOWN_MIN);
         }
+        debug_assert!(files.len() < *full || files.contains_key(&file));
         Arc::clone(files.entry(file).or_default())
     }
 

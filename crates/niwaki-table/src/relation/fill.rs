@@ -29,6 +29,12 @@ const MORE: u8 = 2;
 const LESS: u8 = 1;
 const MOST: u8 = 10;
 
+const _: () = assert!(MANY < FEW);
+const _: () = assert!(LESS < MORE);
+const _: () = assert!(MORE <= MOST);
+const _: () = assert!(MOST < 100);
+const _: () = assert!(MOVES > 0);
+
 /// The learning state of one table.
 #[derive(Debug, Default)]
 pub(crate) struct Fill {
@@ -41,6 +47,7 @@ impl Fill {
     /// Notes that an update left its page. `left` is the room that insertions leave now, in
     /// percent. Returns the new percentage if it changes.
     pub(crate) fn moved(&self, updates: &UpdateCounters, left: u8) -> Option<u8> {
+        debug_assert!(left <= MOST, "insertions leave {left} % to updates");
         // Relaxed: the ratio needs only approximate numbers.
         let moves = self.moves.fetch_add(1, Ordering::Relaxed) + 1;
         if !moves.is_multiple_of(MOVES) {
@@ -56,6 +63,7 @@ impl Fill {
         } else {
             left
         };
+        debug_assert!(next <= MOST, "insertions are to leave {next} % to updates");
         (next != left).then_some(next)
     }
 }

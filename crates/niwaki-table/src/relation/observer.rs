@@ -56,6 +56,8 @@ impl Observer {
         // A build pauses clearing and freeing, and its end ends all records.
         let kept_up =
             |at: &usize| indexes[*at].definition.ready || seeded_bug!("tended-while-dropped");
+        debug_assert!(u16::try_from(indexes.len()).is_ok(), "numbers of indexes are 16 bits long");
+        debug_assert_eq!(indexes.len(), definition.indexes.len(), "a handle for each index");
         let mut in_order: Box<[usize]> = (0..indexes.len()).filter(kept_up).collect();
         in_order.sort_by_key(first_column);
         Self {
@@ -108,6 +110,8 @@ impl Observer {
                 }
             }
         }
+        debug_assert!(unequal.is_empty() || changed.meets(&unequal), "unequal, and not changed");
+        debug_assert_eq!(self.depends.len(), self.indexes.len(), "columns of each index");
         for (at, (on, plain)) in self.depends.iter().enumerate() {
             if !changed.meets(on) {
                 kept.insert(at);
@@ -183,6 +187,10 @@ impl KeyObserver for Observer {
     fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>, arrived: Arrived) {
         let several = left.are_several();
         for (index, key) in left.iter() {
+            debug_assert!(
+                self.in_order.contains(&usize::from(index)),
+                "a suspect of index {index}, which is not kept up",
+            );
             let suspects = &self.indexes[usize::from(index)].suspects;
             let found = Found { root, record, arrived: Some(arrived) };
             // Simulations lose some suspects.

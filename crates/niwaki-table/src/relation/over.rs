@@ -25,6 +25,8 @@ use niwaki_storage::{BlockNumber, Csn};
 /// dropped.
 const LEAVES_MAX: usize = 4096;
 
+const _: () = assert!(LEAVES_MAX > 0);
+
 /// The expired prefixes known for the leaves of one index.
 #[derive(Debug, Default)]
 pub(crate) struct OverLeaves {
@@ -55,6 +57,7 @@ impl OverLeaves {
     fn find(&self, leaf: LeafRead, snapshot: Csn) -> (u16, Csn) {
         let leaves = self.leaves.read();
         let Some(Over { prefix, since }) = leaves.get(&leaf.block()) else { return (0, Csn(0)) };
+        debug_assert_eq!(prefix.leaf().block(), leaf.block(), "a note is under another leaf");
         let is_as_noted = prefix.leaf() == leaf || seeded_bug!("over-any-version");
         let is_over = *since <= snapshot || seeded_bug!("over-any-snapshot");
         if is_as_noted && is_over { (prefix.end(), *since) } else { (0, Csn(0)) }
@@ -72,6 +75,9 @@ impl OverLeaves {
         if over.prefix.leaf() != prefix.leaf() || over.prefix.end() <= prefix.end() {
             *over = Over { prefix, since };
         }
+        debug_assert_eq!(over.prefix.leaf(), prefix.leaf(), "a note of another state of the leaf");
+        debug_assert!(over.prefix.end() >= prefix.end(), "a longer prefix is forgotten");
+        debug_assert!(leaves.len() <= LEAVES_MAX, "{} leaves have notes", leaves.len());
         self.any.store(true, Ordering::Relaxed);
     }
 }

@@ -76,6 +76,7 @@ impl TableIndex {
         view: &mut RowView<'_>,
         out: &mut Vec<u8>,
     ) -> Result<bool> {
+        debug_assert!(!self.computed, "stored bytes do not tell a computed key");
         for key in &self.definition.key {
             let KeySource::Column(column) = key.source else { continue };
             match view.encode_key(column, key.order, out)? {
@@ -110,6 +111,7 @@ impl TableIndex {
         view: &mut RowView<'_>,
         key: &[u8],
     ) -> Result<HasKey> {
+        debug_assert!(!self.computed, "stored bytes do not tell a computed key");
         let mut rest = key;
         for part in &self.definition.key {
             let KeySource::Column(column) = part.source else { continue };
@@ -123,7 +125,10 @@ impl TableIndex {
                 }
             };
             match found {
-                Some(after) => rest = after,
+                Some(after) => {
+                    debug_assert!(after.len() <= rest.len(), "a part adds to the rest of a key");
+                    rest = after;
+                }
                 None => return Ok(HasKey::No),
             }
         }

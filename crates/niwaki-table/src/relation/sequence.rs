@@ -18,6 +18,8 @@ use crate::relation::sequence_state::{SequenceState, decode, page_id, write};
 /// Values given out between two log records.
 const LOG_AHEAD: i64 = 32;
 
+const _: () = assert!(LOG_AHEAD > 0);
+
 /// The counting rules of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceOptions {
@@ -68,6 +70,7 @@ impl Sequence {
         let mut state = self.state.lock();
         self.read(&mut state)?;
         let value = if state.called { self.step(state.value)? } else { state.value };
+        debug_assert!(state.covered < LOG_AHEAD, "a record covers {} calls", state.covered);
         if state.covered > 0 {
             state.covered -= 1;
             // Another session's record may not be flushed yet: this commit waits for it.
@@ -77,12 +80,19 @@ impl Sequence {
         } else {
             // The record covers future values: all up to there may be given out.
             let ahead = if seeded_bug!("sequence_not_ahead") { value } else { self.ahead(value) };
+            debug_assert!(
+                self.options.cycle
+                    || (ahead >= value) == (self.options.increment > 0)
+                    || ahead == value,
+                "the value {ahead} that is logged ahead of {value} lies behind it",
+            );
             tx.write_xid()?;
             state.logged = write(&self.storage, self.file, ahead, true)?;
             state.covered = LOG_AHEAD - 1;
         }
         state.value = value;
         state.called = true;
+        state.assert_state();
         Ok(value)
     }
 
@@ -149,6 +159,9 @@ impl Sequence {
 
     /// Reads the page on the first call.
     fn read(&self, state: &mut SequenceState) -> Result<()> {
+        state.assert_state();
+        let is_its = |file: RelFile| file.id == self.file.id;
+        debug_assert!(state.file.is_none_or(is_its), "the state is of another file");
         if state.file.is_some() {
             return Ok(());
         }
@@ -161,6 +174,7 @@ impl Sequence {
         let (value, called) = found.unwrap_or((self.options.start, false));
         let (file, logged) = (Some(self.file), Lsn(0));
         *state = SequenceState { file, value, called, covered: 0, logged };
+        state.assert_state();
         Ok(())
     }
 }

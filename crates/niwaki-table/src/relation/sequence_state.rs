@@ -20,6 +20,8 @@ use crate::error::{Error, Result};
 
 /// Bytes of the state on the page and in the record.
 const STATE_SIZE: usize = 9;
+
+const _: () = assert!(STATE_SIZE == size_of::<i64>() + size_of::<u8>());
 /// Record kind: the whole state.
 const KIND_STATE: u8 = 1;
 
@@ -36,8 +38,22 @@ pub(crate) struct SequenceState {
     pub(crate) logged: Lsn,
 }
 
+impl SequenceState {
+    /// Asserts what holds between two calls. Before the page is read, the state is empty. `covered`
+    /// counts calls behind a given-out value.
+    pub(crate) fn assert_state(&self) {
+        let Self { file, value, called, covered, logged } = *self;
+        debug_assert!(covered >= 0, "a record covers {covered} calls");
+        debug_assert!(covered == 0 || called, "{covered} calls are covered before the first one");
+        debug_assert!(file.is_some() || value == 0, "a value of a sequence that was not read");
+        debug_assert!(file.is_some() || !called, "a call of a sequence that was not read");
+        debug_assert!(file.is_some() || logged == Lsn(0), "a record of an unknown sequence");
+    }
+}
+
 /// Writes the real position of a used sequence, where the page has a later one.
 pub(crate) fn settle(storage: &Storage, state: &mut SequenceState) -> Result<()> {
+    state.assert_state();
     if let Some(file) = state.file
         && state.covered > 0
         && storage.file_exists(file.id)?
@@ -45,6 +61,7 @@ pub(crate) fn settle(storage: &Storage, state: &mut SequenceState) -> Result<()>
         write(storage, file, state.value, state.called)?;
         state.covered = 0;
     }
+    state.assert_state();
     Ok(())
 }
 
@@ -87,6 +104,7 @@ pub(crate) fn decode(page: &Page, file: RelFile) -> Result<Option<(i64, bool)>> 
 
 /// Writes a state onto the page.
 fn put(page: &mut Page, state: &[u8]) {
+    debug_assert_eq!(state.len(), STATE_SIZE, "a whole state");
     page.init(PageKind::Sequence, 0);
     if let Some(place) = page.raw_mut().get_mut(..state.len()) {
         place.copy_from_slice(state);
@@ -104,6 +122,10 @@ pub(crate) fn write(storage: &Storage, file: RelFile, value: i64, called: bool) 
     let mut page = storage.pool().pin(page_id(file))?.into_write();
     let _critical = storage.begin_change()?;
     put(&mut page, &state);
+    debug_assert!(
+        matches!(decode(&page, file), Ok(Some(found)) if found == (value, called)),
+        "a state that was put on its page does not read back",
+    );
     storage
         .log_for(
             file.logged,
@@ -153,5 +175,22 @@ impl ResourceManager for SequenceManager {
             Some(value) => format!("sequence value {}", i64::from_le_bytes(*value)),
             None => "sequence state of unknown form".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unread_sequence_is_in_a_right_state() {
+        SequenceState::default().assert_state();
+    }
+
+    #[test]
+    #[should_panic(expected = "31 calls are covered before the first one")]
+    #[cfg(debug_assertions)]
+    fn covered_calls_come_behind_a_call() {
+        SequenceState { covered: 31, ..SequenceState::default() }.assert_state();
     }
 }

@@ -50,6 +50,17 @@ const TAKEN: usize = 64;
 /// The first bytes of a key, which are compared as a number.
 const WORD: u16 = 8;
 
+const _: () = assert!(WORD as usize == size_of::<u64>());
+const _: () = assert!(PART_OF_SEVERAL < PART);
+// Visits begin before optional producers of suspects have to wait.
+const _: () = assert!(ENOUGH_BYTES < BYTES_MAX as u64 / 2);
+// Positions of keys have 32 bits, also where due suspects are gathered once more.
+const _: () = assert!(BYTES_MAX <= u32::MAX as usize / 4);
+// Each part of a cut has a suspect.
+const _: () = assert!(TURNS <= CUT_MIN);
+const _: () = assert!(TURNS > 0);
+const _: () = assert!(TAKEN > 0);
+
 /// Facts about the chain root of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
@@ -97,10 +108,12 @@ impl List {
     }
 
     fn push(&mut self, key: &[u8], found: Found, several: bool) {
+        debug_assert!(u32::try_from(self.keys.len()).is_ok(), "the keys of a list are too long");
         let (at, len) = (self.keys.len() as u32, key.len() as u16);
         self.suspects.push(Suspect { word: word(key), found, at, len, several });
         self.keys.extend_from_slice(key);
         self.several += usize::from(several);
+        debug_assert!(self.several <= self.suspects.len(), "{} are of several", self.several);
     }
 
     fn append(&mut self, other: &Self) {
@@ -126,6 +139,7 @@ impl List {
                 keys.then(a.found.root.cmp(&b.found.root))
             });
         }
+        debug_assert_eq!(order.len(), self.suspects.len(), "each suspect has one place");
         order.into_iter().map(|(_, at)| at).collect()
     }
 
@@ -175,6 +189,18 @@ impl Default for Gathered {
 }
 
 impl Gathered {
+    /// Asserts what holds between two calls: the parts, their bounds and their bytes agree.
+    fn assert_state(&self) {
+        debug_assert_eq!(self.parts.len(), self.bounds.len() + 1, "a bound between two parts");
+        debug_assert!(self.next < self.parts.len(), "part {} does not exist", self.next);
+        debug_assert!(self.parts.len() == 1 || self.parts.len() == TURNS, "parts that wait");
+        debug_assert_eq!(self.bytes, self.parts.iter().map(List::bytes).sum::<usize>(), "bytes");
+        debug_assert!(
+            self.bounds.is_sorted_by(|a, b| (a.word, &a.key, a.root) <= (b.word, &b.key, b.root)),
+            "the parts are not in the order of their keys",
+        );
+    }
+
     fn len(&self) -> usize {
         self.parts.iter().map(|part| part.suspects.len()).sum()
     }
@@ -184,6 +210,7 @@ impl Gathered {
         let at = self.bounds.partition_point(|it| (it.word, &*it.key, it.root) <= its);
         self.parts[at].push(key, found, several);
         self.bytes += size_of::<Suspect>() + key.len();
+        self.assert_state();
     }
 
     /// Adds each suspect of `list` to the part it belongs to.
@@ -196,25 +223,32 @@ impl Gathered {
     /// Takes the part whose turn it is, and leaves `empty` in its place. If that part has most of
     /// the suspects, takes all suspects. One part is left then, so that the cuts are computed anew.
     fn take(&mut self, empty: List) -> List {
+        debug_assert!(self.bytes > 0, "nothing is gathered");
+        debug_assert_eq!(empty.bytes(), 0, "suspects are in the list that takes the place");
         let count = self.parts.len();
         let mut turns = (self.next..count).chain(0..self.next);
         let at = turns.find(|&at| !self.parts[at].suspects.is_empty()).unwrap_or(0);
         self.next = (at + 1) % count;
         if self.parts[at].suspects.len() <= self.len() / 2 {
             let list = std::mem::replace(&mut self.parts[at], empty);
+            debug_assert!(!list.suspects.is_empty(), "the part whose turn it is has no suspects");
             self.bytes -= list.bytes();
+            self.assert_state();
             return list;
         }
         let mut parts = std::mem::take(self).parts;
         self.parts[0] = empty;
         let mut all = parts.swap_remove(at);
         parts.iter().for_each(|part| all.append(part));
+        debug_assert!(!all.suspects.is_empty(), "the part whose turn it is has no suspects");
+        self.assert_state();
         all
     }
 
     /// Cuts the keys into parts with about as many of the sorted suspects each, if there is one
     /// part only.
     fn cut(&mut self, Sorted { list, order }: &Sorted) {
+        debug_assert_eq!(list.suspects.len(), order.len(), "each suspect has one place");
         if order.len() < CUT_MIN || self.parts.len() > 1 {
             return;
         }
@@ -228,6 +262,7 @@ impl Gathered {
         self.parts.resize_with(TURNS, List::default);
         self.bytes = 0;
         come.iter().for_each(|list| self.append(list));
+        self.assert_state();
     }
 }
 
@@ -237,6 +272,15 @@ struct Lists {
     /// The first `taken` suspects are handed out, and are read in place.
     due: Arc<Sorted>,
     taken: usize,
+}
+
+impl Lists {
+    /// Asserts what holds whenever the lock is free: no more suspects are handed out than are due.
+    fn assert_state(&self) {
+        let Sorted { list, order } = &*self.due;
+        debug_assert!(self.taken <= order.len(), "{} of {} are taken", self.taken, order.len());
+        debug_assert_eq!(list.suspects.len(), order.len(), "each due suspect has one place");
+    }
 }
 
 /// Suspects of one index.
@@ -262,6 +306,7 @@ impl Suspects {
         let room = lists.gathered.bytes + size_of::<Suspect>() + key.len() <= BYTES_MAX;
         if room {
             lists.gathered.push(key, found, several);
+            debug_assert!(lists.gathered.bytes <= BYTES_MAX, "more is gathered than there is room");
         }
         room
     }
@@ -274,6 +319,7 @@ impl Suspects {
     /// Returns the number of waiting suspects.
     pub(crate) fn waiting(&self) -> usize {
         let lists = self.0.lock();
+        lists.assert_state();
         lists.gathered.len() + lists.due.order.len() - lists.taken
     }
 
@@ -286,6 +332,7 @@ impl Suspects {
     /// ones due, if they are many for an index of `index_bytes` bytes.
     pub(crate) fn take(&self, index_bytes: u64) -> Option<Taken> {
         let mut lists = self.0.lock();
+        lists.assert_state();
         if lists.taken == lists.due.order.len() {
             let gathered = &lists.gathered;
             let several: usize = gathered.parts.iter().map(|part| part.several).sum();
@@ -316,6 +363,9 @@ impl Suspects {
         }
         let begin = lists.taken;
         lists.taken = lists.due.order.len().min(begin + TAKEN);
+        lists.assert_state();
+        debug_assert!(begin < lists.taken, "no suspect is handed out, and some were due");
+        debug_assert!(lists.taken - begin <= TAKEN, "a writer gets more than its share");
         Some(Taken { due: Arc::clone(&lists.due), these: begin..lists.taken })
     }
 }
@@ -471,5 +521,20 @@ mod tests {
         }
         assert_eq!(met, kept);
         assert!(suspects.push(&key, at(1), false), "there is room again");
+    }
+
+    #[test]
+    #[should_panic(expected = "a bound between two parts")]
+    #[cfg(debug_assertions)]
+    fn parts_without_bounds_are_noticed() {
+        let parts = (0..TURNS).map(|_| List::default()).collect();
+        Gathered { parts, ..Gathered::default() }.assert_state();
+    }
+
+    #[test]
+    #[should_panic(expected = "1 of 0 are taken")]
+    #[cfg(debug_assertions)]
+    fn more_taken_than_due_is_noticed() {
+        Lists { taken: 1, ..Lists::default() }.assert_state();
     }
 }

@@ -77,6 +77,8 @@ impl Table {
         let indexed_columns = definition.indexes.iter().flat_map(plain).collect();
         let kept_up = indexes.iter().filter(|index| index.definition.ready);
         let index_files = kept_up.map(|index| index.handle.file().id).collect();
+        indexes.iter().for_each(|index| index.assert_state(&definition));
+        debug_assert_eq!(indexes.len(), definition.indexes.len(), "a handle for each index");
         let engine = Arc::clone(engine);
         let definition = Arc::new(definition);
         let keys = Arc::new(Observer::new(&definition, &indexes, &counters));
@@ -159,6 +161,7 @@ impl Table {
     pub(crate) fn note_unindexed(&self, index: usize, roots: &[Tid], mixed: &[Tid]) {
         let file = self.indexes[index].handle.file().id;
         let Some(position) = self.index_files.iter().position(|of| *of == file) else { return };
+        debug_assert!(self.indexes[index].definition.ready, "index {index} is not kept up");
         if mixed.is_empty() {
             return self.heap().note_unindexed(&self.index_files, position, roots);
         }

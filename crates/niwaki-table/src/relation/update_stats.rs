@@ -23,6 +23,8 @@ const SAME_KEYS: usize = NO_ROOM + 1;
 const OFF: usize = SAME_KEYS + 2;
 const CELLS: usize = OFF + 2;
 
+const _: () = assert!(CELLS == MANY_INDEXES + 1 + 1 + 2 + 2);
+
 /// Counters of updates: one cell for each kind of outcome.
 #[derive(Debug, Default)]
 pub(crate) struct UpdateCounters([AtomicU64; CELLS]);
@@ -67,6 +69,9 @@ impl UpdateCounters {
     /// fit.
     #[inline]
     pub(crate) fn new_root(&self, tried: bool, setting: HeapOnlyUpdates, left_page: bool) {
+        debug_assert!(!tried || left_page, "a version that did not fit stayed on its page");
+        debug_assert!(tried || setting != HeapOnlyUpdates::AnyKey, "any_key tries each update");
+        debug_assert!(!tried || setting != HeapOnlyUpdates::Off, "off tries no update");
         let cell = match setting {
             _ if tried => NO_ROOM,
             HeapOnlyUpdates::Off => OFF + usize::from(left_page),
