@@ -103,6 +103,7 @@ impl DeletionOracle for DeadEntries<'_> {
     fn judge(&self, candidates: &mut [DeletionCandidate<'_>]) -> Result<RemovedInterval> {
         let Some(first) = candidates.first() else { return Ok(None) };
         let block = first.tid.block;
+        debug_assert!(candidates.is_sorted_by_key(|it| it.tid), "candidates are not in order");
         self.with_horizon(|horizon| {
             let heap = self.table.heap();
             let probe = heap.probe_dead(block.0).map_err(storage)?;
@@ -228,6 +229,9 @@ struct Tries {
 /// The most tries that are spared after a failed one.
 const SPARED_MAX: u32 = 64;
 
+// The spared tries double up to here.
+const _: () = assert!(SPARED_MAX.is_power_of_two());
+
 impl OwnChurn {
     fn of(&mut self, transaction: Option<Xid>, index: RelFileId) -> &mut Tries {
         if self.transaction != transaction {
@@ -239,6 +243,11 @@ impl OwnChurn {
 
     fn is_worth_a_try(&mut self, transaction: Option<Xid>, index: RelFileId) -> bool {
         let tries = self.of(transaction, index);
+        debug_assert!(tries.spared <= SPARED_MAX, "{} tries are spared", tries.spared);
+        debug_assert!(
+            tries.spared == 0 || tries.failed > 0,
+            "tries are spared without a failed one"
+        );
         tries.spared = tries.spared.saturating_sub(1);
         tries.spared == 0
     }
@@ -247,6 +256,7 @@ impl OwnChurn {
         let tries = self.of(transaction, index);
         tries.failed = if mostly_own { tries.failed + 1 } else { 0 };
         tries.spared = if mostly_own { SPARED_MAX.min(1 << tries.failed.min(31)) } else { 0 };
+        debug_assert_eq!(tries.spared > 0, mostly_own, "only failed tries spare others");
     }
 }
 

@@ -73,6 +73,7 @@ impl Table {
         version: RowRef<'_>,
         memo: Option<&KeyMemo>,
     ) -> HasKey {
+        debug_assert_eq!(version.root, entry.root, "a version of another chain");
         if self.speaks_for_root(entry, version.mixed) {
             return HasKey::Yes;
         }
@@ -93,6 +94,12 @@ impl Table {
         entry: Entry<'_>,
         mut ask: impl FnMut(&mut dyn FnMut(RowRef<'_>) -> bool) -> Result<R>,
     ) -> Result<R> {
+        // Between two calls expressions run, and pages are read (rule `bytes-under-latch`).
+        debug_assert!(
+            entry.seen != Seen::Now,
+            "the leaf of the entry at {} is latched",
+            entry.root
+        );
         let memo = KeyMemo::default();
         // Ends: a turn is repeated only when it met a version that no earlier turn met.
         loop {

@@ -75,6 +75,7 @@ impl Table {
                 }
             }
         }
+        debug_assert!(definition.key.is_empty() || out.len() > start, "a key has bytes");
         Ok(Some(KeyTraits { has_null }))
     }
 
@@ -106,6 +107,7 @@ impl Table {
         }
         let values: Vec<Datum> =
             index.definition.include.iter().map(|&column| row[column].clone()).collect();
+        debug_assert_eq!(values.len(), index.include.len(), "a value for each INCLUDE column");
         let at = out.len();
         out.push(0);
         out[at] = form_row(&index.include, &values, out).into();
@@ -127,6 +129,7 @@ impl Table {
         if self.indexes[index].computed {
             return HasKey::Unknown;
         }
+        debug_assert!(self.indexes[index].definition.predicate.is_none(), "a predicate decides");
         let found = self.indexes[index].has_plain_key(&self.definition, row.into(), key);
         found.unwrap_or(HasKey::No)
     }
@@ -163,6 +166,7 @@ impl Table {
     /// Makes the error for a key that exists already.
     #[cold]
     pub(crate) fn unique_violation(&self, index: usize, row: &[Datum]) -> Error {
+        debug_assert!(self.indexes[index].definition.unique, "index {index} refuses no key");
         let key = match self.key_values(index, row) {
             Ok(key) => key,
             Err(error) => return error,
@@ -304,6 +308,7 @@ impl KeyMemo {
             let image = (version.natts, version.has_nulls, version.bytes);
             self.0.borrow_mut().known.insert(image, known);
         }
+        debug_assert!(self.0.borrow().asked.is_empty(), "a version was noted with no latch held");
         Ok(any)
     }
 }

@@ -31,6 +31,7 @@ pub(crate) struct KeyCheck<'t> {
 
 impl<'t> KeyCheck<'t> {
     pub(crate) fn new(table: &'t Table, index: usize, tx: &'t Transaction, own: Tid) -> Self {
+        debug_assert!(table.indexes[index].definition.ready, "index {index} takes no entries");
         Self { table, index, tx, own, memo: KeyMemo::default(), mixed: RefCell::default() }
     }
 }
