@@ -222,6 +222,11 @@ impl BitmapScan {
                 trace.leaves.push((leaf, trace.entries.len()));
             }
         }
+        debug_assert!(trace.leaves.is_sorted_by(|a, b| a.1 < b.1), "a traced leaf has no entries");
+        debug_assert!(
+            trace.leaves.last().is_none_or(|(_, end)| *end <= trace.entries.len()),
+            "a traced leaf ends behind the entries",
+        );
         if !trace.leaves.is_empty() {
             self.traces.push(trace);
         }
@@ -252,6 +257,7 @@ impl BitmapScan {
         if dead.is_empty() {
             return Ok(());
         }
+        debug_assert!(dead.is_sorted_by(|a, b| a < b), "a page of the bitmap came twice");
         let mut places = Vec::new();
         for trace in traces {
             let mut begin = 0;

@@ -187,6 +187,11 @@ impl<'s> Entries<'s> {
     /// Marks dead entries, and notes an expired prefix. Called once per leaf, because the horizon
     /// costs more than an entry.
     fn mark_unseen(&self, unseen: &mut Vec<usize>) -> Result<()> {
+        debug_assert!(unseen.is_sorted_by(|a, b| a < b), "an entry of a leaf was read twice");
+        debug_assert!(
+            unseen.last().is_none_or(|last| *last < self.len()),
+            "an entry of another leaf is noted",
+        );
         let horizon = self.table.engine.transactions().horizon();
         let mut dead = Vec::new();
         // The number of leading entries that are all dead or expired, whether some are expired, and
@@ -208,6 +213,9 @@ impl<'s> Entries<'s> {
                 since = since.max(over.unwrap_or(since));
             }
         }
+        debug_assert!(ended <= self.len(), "{ended} of {} entries have ended", self.len());
+        debug_assert!(!some_over || ended > 0, "an entry that ended is not counted");
+        debug_assert!(since >= self.left_out, "a longer prefix is expired since an earlier time");
         if some_over && let Some(prefix) = self.batch.prefix(ended) {
             self.table.indexes[self.index].over.note(prefix, since);
         }

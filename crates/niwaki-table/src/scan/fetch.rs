@@ -6,7 +6,7 @@ use niwaki_storage::Tid;
 use niwaki_txn::{Snapshot, Transaction, View};
 use niwaki_types::{ColumnMask, Datum};
 
-use crate::entry::recheck::Entry;
+use crate::entry::recheck::{Entry, Seen};
 use crate::error::Result;
 use crate::relation::count::count;
 use crate::relation::plain_key::HasKey;
@@ -114,6 +114,12 @@ impl Table {
         needed: &ColumnMask,
         out: &mut [Datum],
     ) -> Result<bool> {
+        // An expression may run on a copy (rule `bytes-under-latch`).
+        debug_assert!(
+            entry.seen != Seen::Now,
+            "the leaf of the entry at {} is latched",
+            entry.root
+        );
         let read =
             self.heap().fetch(view, entry.root, |row| match self.recheck(entry, row, None) {
                 HasKey::Yes => self.deform_here(row, needed, out).map(Recheck::Passed),

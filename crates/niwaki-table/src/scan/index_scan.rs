@@ -63,6 +63,7 @@ impl Table {
     pub fn index_scan_keys(&self, index: usize, keys: ScanKeys, direction: Direction) -> IndexScan {
         count(&self.counters.index_scans, 1);
         let TableIndex { handle, order, .. } = &self.indexes[index];
+        keys.assert_state(order.len());
         let (mut lower, mut upper) = (Vec::new(), Vec::new());
         let mut scan = EntryScan::default();
         let mut walk = None;
@@ -137,6 +138,7 @@ impl IndexScan {
         out: &mut [Datum],
     ) -> Result<Option<Tid>> {
         let view = tx.view(snapshot);
+        debug_assert!(self.position <= self.batch().len(), "the position is behind its leaf");
         // Ends: when the keys are exhausted.
         loop {
             while self.position < self.scan.leaves.batch().len() {
@@ -169,6 +171,7 @@ impl IndexScan {
             }
             let entries = self.scan.entries(table, self.index);
             entries.mark(&mut self.unseen)?;
+            debug_assert!(self.unseen.is_empty(), "an entry of the leaf was not judged");
             if !self.shows.blocks.is_empty() {
                 self.show_to_all(table)?;
             }

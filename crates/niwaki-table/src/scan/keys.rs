@@ -39,6 +39,7 @@ impl ColumnKeys {
     pub fn values(mut values: Vec<Vec<u8>>) -> Self {
         values.sort_unstable();
         values.dedup();
+        debug_assert!(values.is_sorted_by(|a, b| a < b), "a value is listed twice");
         Self::Values(values)
     }
 
@@ -89,6 +90,21 @@ impl ScanKeys {
     /// Conditions that every key fulfils.
     pub const ALL: Self = Self { columns: Vec::new(), bounding: 0 };
 
+    /// Asserts what a scan of an index with `key_columns` key columns needs of its conditions.
+    pub(crate) fn assert_state(&self, key_columns: usize) {
+        debug_assert!(self.columns.len() <= key_columns, "a condition on no key column");
+        debug_assert!(
+            self.bounding <= self.columns.len(),
+            "{} columns bound a scan",
+            self.bounding
+        );
+        let is_list = |column: &ColumnKeys| match column {
+            ColumnKeys::Values(values) => values.is_sorted_by(|a, b| a < b),
+            ColumnKeys::Any | ColumnKeys::Range { .. } => true,
+        };
+        debug_assert!(self.columns.iter().all(is_list), "the values of a column do not ascend");
+    }
+
     /// Returns true when no key can fulfil the conditions.
     pub fn is_empty(&self) -> bool {
         self.columns.iter().any(|c| matches!(c, ColumnKeys::Values(values) if values.is_empty()))
@@ -111,6 +127,8 @@ impl ScanKeys {
         lower: &'b mut Vec<u8>,
         upper: &'b mut Vec<u8>,
     ) -> Option<KeyRange<'b>> {
+        debug_assert!(lower.is_empty(), "the buffer of the lower end is in use");
+        debug_assert!(upper.is_empty(), "the buffer of the upper end is in use");
         for column in &self.columns[..self.bounding.saturating_sub(1)] {
             let ColumnKeys::Values(values) = column else { return None };
             let [value] = values.as_slice() else { return None };
@@ -177,6 +195,16 @@ pub(crate) struct WalkState {
     begun: bool,
 }
 
+impl WalkState {
+    /// Asserts what holds between two steps: the ends cut the prefix into values of columns.
+    fn assert_state(&self, keys: &ScanKeys) {
+        let Self { prefix, ends, .. } = self;
+        debug_assert!(ends.len() <= keys.bounding, "a value of a column that does not bound");
+        debug_assert!(ends.is_sorted(), "a value ends before it begins");
+        debug_assert_eq!(ends.last().copied().unwrap_or(0), prefix.len(), "bytes of no value");
+    }
+}
+
 /// The walk from range to range. It borrows its parts for one step of the scan.
 pub(crate) struct KeyWalk<'a> {
     pub(crate) keys: &'a ScanKeys,
@@ -193,11 +221,13 @@ impl KeyWalk<'_> {
     fn push(&mut self, value: &[u8]) {
         self.state.prefix.extend_from_slice(value);
         self.state.ends.push(self.state.prefix.len());
+        self.state.assert_state(self.keys);
     }
 
     /// Finds the first wanted range whose leading columns have the values of the prefix.
     fn begin(&mut self, place: &mut Place) -> RangeStep {
         let keys = self.keys;
+        self.state.assert_state(keys);
         // Ends: each turn goes one column on.
         loop {
             let column = self.state.ends.len();
@@ -237,10 +267,12 @@ impl KeyWalk<'_> {
     /// Finds the first wanted range behind all keys that begin with the prefix.
     fn carry(&mut self, place: &mut Place) -> RangeStep {
         let keys = self.keys;
+        self.state.assert_state(keys);
         // Ends: each turn takes a column off.
         while let Some(end) = self.state.ends.pop() {
             let column = self.state.ends.len();
             let start = self.state.ends.last().copied().unwrap_or(0);
+            debug_assert!(start <= end, "the value of column {column} ends before it begins");
             let ColumnKeys::Values(values) = &keys.columns[column] else {
                 // Only the index knows the next value.
                 let past = &self.state.prefix[..end];
@@ -257,6 +289,7 @@ impl KeyWalk<'_> {
                 return self.begin(place);
             }
         }
+        debug_assert!(self.state.prefix.is_empty(), "a walk ends with no column left");
         RangeStep::End
     }
 
@@ -309,5 +342,25 @@ impl KeyRanges for KeyWalk<'_> {
             return Some(if ahead { self.begin(place) } else { self.carry(place) });
         }
         Some(self.begin(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "the values of a column do not ascend")]
+    #[cfg(debug_assertions)]
+    fn a_list_that_does_not_ascend_is_noticed() {
+        let columns = vec![ColumnKeys::Values(vec![vec![2], vec![1]])];
+        ScanKeys { columns, bounding: 1 }.assert_state(1);
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes of no value")]
+    #[cfg(debug_assertions)]
+    fn a_prefix_without_ends_is_noticed() {
+        WalkState { prefix: vec![7], ..WalkState::default() }.assert_state(&ScanKeys::ALL);
     }
 }

@@ -22,6 +22,7 @@ impl Table {
         leaf: LeafRead,
         places: &mut [EntryPlace],
     ) -> Result<()> {
+        debug_assert!(!places.is_empty(), "no entry of the leaf is dead");
         let handle = &self.indexes[index].handle;
         if !handle.mark_dead_places(leaf, places).whole_leaf {
             return Ok(());

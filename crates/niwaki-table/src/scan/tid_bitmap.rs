@@ -17,13 +17,21 @@ const ENTRY_BYTES: usize = 112;
 /// The least number of entries a set may have, however little memory it gets.
 const ENTRIES_MIN: usize = 16;
 
+const _: () = assert!(WORDS * 64 == BITS as usize);
+// Half of the room has place for an exact page and a lossy chunk.
+const _: () = assert!(ENTRIES_MIN / 2 >= 2);
+// Offset numbers have 16 bits.
+const _: () = assert!(BITS <= u16::MAX as u32);
+
 type Bits = [u64; WORDS];
 
 fn set(bits: &mut Bits, bit: u32) {
+    debug_assert!(bit < BITS, "a page has no bit {bit}");
     bits[(bit / 64) as usize] |= 1 << (bit % 64);
 }
 
 fn is_set(bits: &Bits, bit: u32) -> bool {
+    debug_assert!(bit < BITS, "a page has no bit {bit}");
     bits[(bit / 64) as usize] >> (bit % 64) & 1 == 1
 }
 
@@ -78,10 +86,12 @@ impl TidBitmap {
     fn make_lossy(&mut self, block: u32) {
         self.exact.remove(&block);
         set(self.lossy.entry(block / BITS).or_default(), block % BITS);
+        debug_assert!(self.is_lossy(block), "block {block} was lost");
     }
 
     /// Makes pages lossy, chunk after chunk, until half of the room is free again.
     fn shrink(&mut self) {
+        debug_assert!(self.entries_max >= ENTRIES_MIN, "a set of {} entries", self.entries_max);
         if self.exact.len() + self.lossy.len() <= self.entries_max {
             return;
         }
@@ -95,12 +105,18 @@ impl TidBitmap {
                 None => BTreeMap::new(),
             };
             let pages = std::mem::replace(&mut self.exact, rest);
+            debug_assert!(!pages.is_empty(), "a turn makes no page lossy");
+            debug_assert!(pages.keys().all(|block| block / BITS == chunk), "pages of two chunks");
             let bits = self.lossy.entry(chunk).or_default();
             pages.keys().for_each(|block| set(bits, block % BITS));
         }
         // A set so scattered that lossy chunks fill the room gets more room: no coarser form
         // exists.
         self.entries_max = self.entries_max.max(2 * self.lossy.len());
+        debug_assert!(
+            self.exact.len() + self.lossy.len() <= self.entries_max,
+            "the set has no room after pages became lossy",
+        );
     }
 
     /// Keeps the rows that are, or may be, in both sets.
@@ -119,7 +135,8 @@ impl TidBitmap {
         // Exact pages of the other set that are lossy here: the exact form says more.
         for (block, bits) in other.exact {
             if self.is_lossy(block) {
-                exact.insert(block, bits);
+                let before = exact.insert(block, bits);
+                debug_assert!(before.is_none(), "block {block} is exact and lossy");
             }
         }
         self.lossy.retain(|chunk, bits| {
@@ -208,6 +225,10 @@ impl Iterator for BitmapPages {
                 }
             };
             let first_exact = self.exact.peek().map(|(block, _)| *block);
+            debug_assert!(
+                lossy.is_none() || lossy != first_exact,
+                "block {lossy:?} is exact and lossy",
+            );
             return match (lossy, first_exact) {
                 (Some(lossy), exact) if exact.is_none_or(|exact| lossy < exact) => {
                     if let Some((_, bits)) = self.lossy.peek_mut() {
