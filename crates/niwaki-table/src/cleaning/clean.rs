@@ -17,7 +17,7 @@
 
 use std::collections::BTreeSet;
 
-use niwaki_env::seeded_bug;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_heap::{DeadProbe, VacuumRoots};
 use niwaki_nbtree::{BatchEntry, EntryDecision, EntryVisitor, NextVisit, VacuumSummary};
 use niwaki_storage::{ReadAhead, Tid};
@@ -31,6 +31,8 @@ use crate::relation::table::Table;
 const VISITS_MAX: u32 = 8;
 /// The visit from which on heap blocks are read in under the leaf's latch: they were evicted again.
 const INSISTS: u32 = 2;
+
+const _: () = assert!(INSISTS < VISITS_MAX);
 
 impl Table {
     /// Visits every entry of an index for `roots`. Adds to `unclean` the mixed roots that may still
@@ -61,6 +63,7 @@ impl Table {
             payload: Vec::new(),
             failure: None,
         };
+        debug_assert!(self.indexes[index].definition.ready, "index {index} takes no entries");
         let done = self.index(index).vacuum(&mut cleaner);
         match cleaner.failure {
             Some(error) => Err(error),
@@ -112,7 +115,7 @@ impl EntryVisitor for Cleaner<'_> {
                 }
             },
         };
-        debug_assert!(!probe.is_unused(root), "X4: {root} was freed while it was remembered");
+        invariant!(X4, !probe.is_unused(root), "{root} was freed while it was remembered");
         self.judge(&probe, entry).unwrap_or_else(|| {
             self.undecided.push(root);
             EntryDecision::Keep
@@ -124,6 +127,7 @@ impl EntryVisitor for Cleaner<'_> {
     }
 
     fn did_not_fit(&mut self, root: Tid) {
+        debug_assert!(self.roots.mixed.contains(root), "{root} has one payload, and was rewritten");
         self.unclean.insert(root);
     }
 
@@ -132,7 +136,10 @@ impl EntryVisitor for Cleaner<'_> {
     }
 
     fn between_pages(&mut self, reads: u64, changed: bool) -> niwaki_storage::Result<NextVisit> {
+        self.assert_state();
         let next = self.prepare_next_visit(reads, changed);
+        debug_assert!(next.is_err() || self.undecided.is_empty(), "an entry is judged by no visit");
+        debug_assert!(next.is_err() || self.absent.is_empty(), "a block is read in for no entry");
         next.map_err(|error| {
             self.failure.get_or_insert(error);
             niwaki_storage::Error::Refused("the cleaning of an index ended".to_owned())
@@ -141,12 +148,23 @@ impl EntryVisitor for Cleaner<'_> {
 }
 
 impl Cleaner<'_> {
+    /// Asserts what holds between two pages: blocks are read in for roots that are not judged yet.
+    fn assert_state(&self) {
+        debug_assert!(self.visits < VISITS_MAX, "a page was visited {} times", self.visits);
+        debug_assert!(self.absent.len() <= self.undecided.len(), "a block that no root needs");
+        debug_assert!(
+            self.undecided.iter().all(|root| self.roots.mixed.contains(*root)),
+            "an entry of a root that is not mixed waits for another visit",
+        );
+    }
+
     /// Decides about the entry of a mixed root, under the latches of its leaf and of the root's
     /// page. Returns `None` when the decision needs an expression, or a compressed or out-of-line
     /// value, that the memo does not know.
     fn judge(&mut self, probe: &DeadProbe<'_>, entry: BatchEntry<'_>) -> Option<EntryDecision> {
         let (mut its, mut unknown) = (None, false);
         for version in probe.versions(entry.tid) {
+            debug_assert_eq!(version.root, entry.tid, "a version of another chain");
             match self.memo.has_key(self.table, self.index, version, entry.key) {
                 HasKey::Yes => its = Some(version),
                 HasKey::No => {}

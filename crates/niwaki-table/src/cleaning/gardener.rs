@@ -74,6 +74,10 @@ const BATCH_MAX: usize = 64;
 /// The most turns over one batch of suspects: each turn may meet new versions with unknown keys.
 const TURNS_MAX: u32 = 4;
 
+const _: () = assert!(BATCH <= BATCH_MAX);
+// The first turn looks at pages in memory only.
+const _: () = assert!(TURNS_MAX >= 2);
+
 /// A suspect under examination.
 #[derive(Clone, Copy, Debug)]
 struct Suspected<'s> {
@@ -219,8 +223,11 @@ impl Table {
         asked()?;
         let _asking = work::asking(Some(ends_early(session)));
         let mut come = self.heap().take_told(BATCH_MAX);
+        debug_assert!(come <= BATCH_MAX, "{come} reported entries were handed out");
         // Each removed version leaves some entries.
-        let removed = self.heap().take_removed(if of_all { BATCH_MAX } else { BATCH });
+        let most = if of_all { BATCH_MAX } else { BATCH };
+        let removed = self.heap().take_removed(most);
+        debug_assert!(removed.len() <= most, "{} versions were handed out", removed.len());
         let mut removed = removed.into_iter();
         // Read once, after the versions were taken: TRUNCATE and truncation hold a lock that
         // excludes this code.
@@ -258,8 +265,13 @@ impl Table {
         for at in self.keys.in_turn() {
             asked()?;
             let index = &self.indexes[at];
+            debug_assert!(
+                index.definition.ready || seeded_bug!("tended-while-dropped"),
+                "the turn is at index {at}, which takes no entries",
+            );
             let size = u64::from(index.handle.blocks()?) * PAGE_SIZE as u64;
             if let Some(taken) = index.suspects.take(weight(size)) {
+                debug_assert!(taken.len() > 0, "no suspects were handed out");
                 self.delete_stale(session, at, &taken, &horizon)?;
                 seen += taken.len();
                 if !of_all && seen >= 2 * come {
@@ -283,6 +295,7 @@ impl Table {
         key: &mut Vec<u8>,
     ) -> Result<Option<usize>> {
         let RemovedVersion { root, record, was_last, row: ref version, .. } = *removed;
+        debug_assert_eq!(row.len(), self.definition.columns.len(), "a place for each column");
         let early = record.filter(|_| seeded_bug!("seen-early"));
         if let Some(record) = early {
             self.heap().seen_to(root, record, self.keys.payloads_right());
@@ -336,7 +349,9 @@ impl Table {
         row: &mut [Datum],
         key: &mut Vec<u8>,
     ) -> Result<Option<bool>> {
+        debug_assert!(key.is_empty(), "the key of another index is in the buffer");
         let its = &self.indexes[index];
+        debug_assert!(its.definition.ready, "index {index} takes no entries");
         if !its.computed && its.plain_key(&self.definition, version.into(), key)? {
             return Ok(Some(true));
         }
@@ -355,6 +370,7 @@ impl Table {
         count(&self.counters.gardener_heap_pages, 1);
         let probe = self.heap().probe_dead(root.block.0)?;
         for version in probe.versions(root) {
+            debug_assert_eq!(version.root, root, "a version of another chain");
             self.keys.add_kept(removed.into(), version.into(), &mut kept, &mut unsure)?;
         }
         Ok(kept)
@@ -388,7 +404,9 @@ impl Table {
         }
         let right = self.keys.payloads_right();
         for turn in 1.. {
+            debug_assert!(turn <= TURNS_MAX, "a batch of suspects takes no end");
             let undecided = self.delete_judged(index, &open, horizon, &memo, turn == 1)?;
+            debug_assert!(undecided.len() <= open.len(), "a suspect is undecided twice");
             let undecided_at = |at: usize| undecided.binary_search(&at).is_ok();
             for (_, suspect) in open.iter().enumerate().filter(|&(at, _)| !undecided_at(at)) {
                 if let Some(record) = suspect.found.record {
@@ -466,8 +484,13 @@ impl Table {
         let handle = &self.indexes[index].handle;
         let deleted = handle.delete_listed(&entries, Xid::INVALID, &mut decide)?;
         count(&self.counters.gardener_deleted, deleted);
+        debug_assert!(deleted <= suspects.len() as u64, "{deleted} entries of fewer suspects went");
         // Undecided positions come leaf by leaf, in the order of the list.
-        debug_assert!(undecided.is_sorted());
+        debug_assert!(undecided.is_sorted_by(|a, b| a < b), "a suspect was judged twice");
+        debug_assert!(
+            undecided.last().is_none_or(|last| *last < suspects.len()),
+            "a suspect that is not in the list is undecided",
+        );
         Ok(undecided)
     }
 

@@ -43,6 +43,9 @@ const LOOKS_MAX: u32 = 2048;
 /// leaves.
 const PARENTS_MAX: u32 = 8;
 
+const _: () = assert!(LOOKS_MAX > 0);
+const _: () = assert!(PARENTS_MAX > 0);
+
 /// State of a table that is kept from one round to the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rounds {
@@ -109,6 +112,7 @@ impl Round {
     fn note(&mut self, look: Look) {
         self.looks += u32::from(look != Look::Absent);
         self.passes += u32::from(look == Look::Passed);
+        debug_assert!(self.passes <= self.looks, "a page got a pass without a look");
     }
 }
 
@@ -143,6 +147,8 @@ impl Table {
         let packing = !self.gardener_is_half_full() && self.pack_indexes(written)?;
         round.soon |= packing;
         round.rests &= !written && !packing && rounds.values == 0;
+        debug_assert!(!(round.soon && round.rests), "a table that rests needs a round soon");
+        debug_assert!(round.looks <= LOOKS_MAX, "a round looked at {} pages", round.looks);
         count(&self.counters.rounds, 1);
         count(&self.counters.round_pages, round.looks.into());
         count(&self.counters.round_passes, round.passes.into());

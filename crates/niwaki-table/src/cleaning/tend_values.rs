@@ -46,6 +46,10 @@ const ROUNDS_MAX: usize = 16;
 const BATCH: usize = if SIMULATED { 1 } else { 16 };
 const BATCH_MAX: usize = 64;
 
+const _: () = assert!(BATCH <= BATCH_MAX);
+const _: () = assert!(ENDED_LOOKS > 0);
+const _: () = assert!(ROUNDS_MAX > 0);
+
 impl Table {
     /// Returns true when a batch of removed versions with out-of-line values waits.
     #[inline]
@@ -106,8 +110,10 @@ impl Table {
     /// Handles a few lists of ended pieces. Returns false when none is left, or one must wait.
     fn tend_ended(&self, values: Heap<'_>, horizon: &Horizon) -> Result<bool> {
         let ended = values.take_ended(ENDED_LOOKS);
+        debug_assert!(ended.len() <= ENDED_LOOKS, "{} lists were handed out", ended.len());
         let mut go_on = ended.len() == ENDED_LOOKS;
         for ended in ended {
+            debug_assert!(!ended.rows.is_empty(), "a list of no pieces was queued");
             let is_it = |row: &[u8]| pieces::is_of(row, ended.inserter);
             let Some(first) = ended.rows.first() else { continue };
             let done = match values.fate_alone(*first, horizon, is_it)? {
@@ -128,6 +134,7 @@ impl Table {
     #[cold]
     fn tend_removed(&self, values: Heap<'_>) -> Result<()> {
         let versions = self.heap().take_external(BATCH_MAX);
+        debug_assert!(versions.len() <= BATCH_MAX, "{} versions were handed out", versions.len());
         // Read after the passes that removed the versions: their horizon lets these pieces go, too.
         let horizon = self.engine.transactions().horizon();
         for version in versions {
