@@ -38,6 +38,7 @@ impl Table {
 
     #[cold]
     fn rest_for(&self, splits: u32, tx: &Transaction) -> Result<()> {
+        debug_assert!(splits > 0, "an update that split no page rests");
         let delay = self.engine.version_split_delay.get();
         if delay.is_zero() {
             return Ok(());

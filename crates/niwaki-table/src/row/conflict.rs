@@ -35,7 +35,7 @@
 
 use niwaki_env::seeded_bug;
 use niwaki_heap::LiveRow;
-use niwaki_storage::Tid;
+use niwaki_storage::{OffsetNumber, Tid};
 use niwaki_txn::{Error as TxnError, Isolation, RowLockMode, Snapshot, Transaction};
 use niwaki_types::Datum;
 
@@ -146,6 +146,7 @@ impl Table {
         work: &mut Workspace,
     ) -> Result<Option<Tid>> {
         let root = self.place(tx, row, work)?;
+        debug_assert_ne!(root.offset, OffsetNumber::INVALID, "the row is at no line pointer");
         let entry = RowEntry { row, root, logically_unchanged: false };
         for &index in arbiters {
             if !self.try_insert_entry(tx, index, &entry, work)? {
@@ -198,6 +199,8 @@ impl Table {
                 }
                 LiveRow::Found(_) | LiveRow::OwnCommand if lock.is_none() => Upsert::Conflict,
                 LiveRow::Found(newest) => {
+                    debug_assert_eq!(newest.target.root, *root, "another row is locked");
+                    debug_assert!(newest.target.version.is_some(), "a locked version has a name");
                     Upsert::Locked(ChangedRow { target: newest.target, row: newest.row })
                 }
                 LiveRow::OwnCommand => Upsert::OwnCommand,

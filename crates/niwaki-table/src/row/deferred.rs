@@ -65,6 +65,7 @@ impl UniqueCheck for PassingCheck<'_, '_> {
 impl Table {
     /// Makes the note about a key of the heap's row at `root`.
     pub(crate) fn deferred_key(&self, index: usize, key: &[u8], root: Tid) -> DeferredKey {
+        debug_assert!(self.indexes[index].definition.unique, "index {index} refuses no key");
         DeferredKey {
             table: self.definition.id,
             index: self.indexes[index].definition.id,
@@ -80,6 +81,7 @@ impl Table {
     /// # Errors
     /// [`Error::UniqueViolation`]; a wait's, storage's.
     pub fn check_deferred(&self, tx: &Transaction, noted: &DeferredKey) -> Result<()> {
+        debug_assert_eq!(noted.table, self.definition.id, "the key of another table");
         let index = self.indexes.iter().position(|i| i.definition.id == noted.index);
         let Some(index) = index.filter(|_| self.definition.file.id == noted.file) else {
             return Ok(());
@@ -105,6 +107,8 @@ impl Table {
         key: &[u8],
         except: Option<Tid>,
     ) -> Result<FoundKey> {
+        debug_assert!(self.indexes[index].definition.unique, "index {index} refuses no key");
+        debug_assert!(!key.is_empty(), "an empty key is the beginning of each key");
         let handle = &self.indexes[index].handle;
         let mut scan = Scan::default();
         scan.start(handle, &KeyRange::equal(key), Direction::Forward);

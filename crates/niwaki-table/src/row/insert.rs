@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 
-use niwaki_env::seeded_bug;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_heap::{InsertOptions, NewRow, UniqueProbe};
 use niwaki_nbtree::{InsertOutcome, NewEntry, UniqueCheck};
-use niwaki_storage::Tid;
+use niwaki_storage::{OffsetNumber, Tid};
 use niwaki_txn::{Error as TxnError, Transaction};
 use niwaki_types::Datum;
 
@@ -50,6 +50,7 @@ impl Table {
     /// transaction must then roll back (to a savepoint, at least): the row may be in the heap.
     pub fn insert(&self, tx: &Transaction, row: &[Datum], work: &mut Workspace) -> Result<Tid> {
         let root = self.place(tx, row, work)?;
+        debug_assert_ne!(root.offset, OffsetNumber::INVALID, "the row is at no line pointer");
         let entry = RowEntry { row, root, logically_unchanged: false };
         let entered = (0..self.indexes.len())
             .try_for_each(|index| self.insert_entry(tx, index, &entry, work));
@@ -98,6 +99,7 @@ impl Table {
             parts.into_iter().map(|(formed, range)| formed.row(&work.row[range])).collect();
         work.tids.clear();
         self.heap().insert_many(tx, &new, options, &mut work.tids)?;
+        debug_assert_eq!(work.tids.len(), rows.len(), "an address for each row");
         // Handles the versions pruned from their pages, before an index refuses one of the rows.
         self.tend_after(tx.session(), rows.len())?;
         for index in 0..self.indexes.len() {
@@ -172,7 +174,9 @@ impl Table {
         if !self.indexes[index].definition.ready {
             return Ok(true);
         }
+        invariant!(X4, entry.root.offset != OffsetNumber::INVALID, "an entry for {}", entry.root);
         let xid = tx.write_xid()?;
+        debug_assert!(xid.is_normal(), "transaction {xid} inserts an entry");
         work.key.clear();
         let Some(traits) = self.index_key(index, entry.row, &mut work.key)? else {
             return Ok(true);
@@ -202,6 +206,11 @@ impl Table {
         loop {
             match self.indexes[index].handle.insert(&new, unique, Some(&oracle))? {
                 InsertOutcome::Inserted | InsertOutcome::AlreadyThere => {
+                    debug_assert!(
+                        !passing.doubtful.get()
+                            || self.indexes[index].definition.check_time == UniqueCheckTime::Later,
+                        "the key of an index that is checked at once is noted for later",
+                    );
                     work.held_splits += u32::from(oracle.was_held_back());
                     if passing.doubtful.get() {
                         work.deferred.push(self.deferred_key(index, &work.key, entry.root));
@@ -230,6 +239,7 @@ impl Table {
                     }
                 }
                 InsertOutcome::Undecided => {
+                    debug_assert!(unique.is_some(), "an entry without a check is undecided");
                     check.memo.learn(self, index)?;
                 }
                 InsertOutcome::Wait(xid) => self.wait_for(tx, xid)?,

@@ -1,7 +1,7 @@
 //! Waits for rows that other transactions change or lock, in the order of a queue.
 
 use niwaki_heap::{Blocker, Outcome};
-use niwaki_storage::Tid;
+use niwaki_storage::{OffsetNumber, Tid};
 use niwaki_txn::{Error as TxnError, RowKey, RowLockMode, Transaction, TupleGuard, WaitPolicy};
 
 use crate::error::{Error, Result};
@@ -24,11 +24,13 @@ impl Table {
         queue: &mut Queue<'t>,
         mut operation: impl FnMut() -> niwaki_heap::Result<Outcome>,
     ) -> Result<Outcome> {
+        debug_assert_eq!(queue.wait, LockWait::Block, "an operation that is repeated waits");
         // Ends: each turn but the last waits for the end of a transaction or lock.
         loop {
             match operation()? {
                 Outcome::Wait(blocker) => {
-                    self.wait(tx, blocker, queue)?;
+                    let waited = self.wait(tx, blocker, queue)?;
+                    debug_assert!(waited, "an operation goes on beside its blocker");
                 }
                 outcome => return Ok(outcome),
             }
@@ -43,6 +45,7 @@ impl Table {
         blocker: Blocker,
         queue: &mut Queue<'t>,
     ) -> Result<bool> {
+        debug_assert_ne!(queue.tid.offset, OffsetNumber::INVALID, "the queue of no row");
         let policy = match queue.wait {
             LockWait::Block => WaitPolicy::Block,
             LockWait::Skip => WaitPolicy::Skip,

@@ -1,6 +1,6 @@
 //! Updates, deletions and locks of rows.
 
-use niwaki_env::seeded_bug;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_heap::{Outcome, RowTarget, UpdateKind};
 use niwaki_txn::{Error as TxnError, RowLockMode, Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum};
@@ -31,6 +31,8 @@ impl Table {
         new: &[Datum],
         work: &mut Workspace,
     ) -> Result<Modify> {
+        debug_assert_eq!(old.len(), self.definition.columns.len(), "the old row has all columns");
+        debug_assert_eq!(new.len(), self.definition.columns.len(), "the new row has all columns");
         let changes = self.changes(old, new, work)?;
         let heap_only = match self.definition.heap_only_updates {
             HeapOnlyUpdates::AnyKey => true,
@@ -51,6 +53,8 @@ impl Table {
                 other => return modified(other),
             };
         drop(queue);
+        invariant!(H2, !heap_only || root == target.root, "{root} is not {}", target.root);
+        debug_assert!(!heap_only || tried, "a version is heap-only that was not to be");
         if heap_only {
             self.counters.updates.heap_only(changes.entries);
         } else {
@@ -193,6 +197,7 @@ impl Table {
                 changes.needing.insert(number);
             }
         }
+        changes.assert_state(self.indexes.len());
         Ok(changes)
     }
 
@@ -266,6 +271,22 @@ struct Changes {
     needing: ColumnMask,
     /// The number of these indexes that take entries.
     entries: usize,
+}
+
+impl Changes {
+    /// Asserts what holds of the changes to all of `indexes` indexes.
+    fn assert_state(&self, indexes: usize) {
+        let Self { any, mixes, row_key, ref needing, entries } = *self;
+        debug_assert!(any || !mixes, "an update that changes nothing makes a root mixed");
+        debug_assert!(
+            mixes || !row_key,
+            "a key that names rows changed, and the root is not mixed"
+        );
+        debug_assert!(any || needing.is_empty(), "an update that changes nothing needs an entry");
+        debug_assert!(needing.end() <= indexes, "an index that the table does not have");
+        debug_assert!(entries <= indexes, "{entries} entries for {indexes} indexes");
+        debug_assert!(entries == 0 || !needing.is_empty(), "an entry that no index needs");
+    }
 }
 
 /// Converts an outcome that ends the operation without the change.

@@ -49,6 +49,7 @@ impl Table {
             out.truncate(start);
             return None;
         }
+        debug_assert!(u16::try_from(row.len()).is_ok(), "a row of {} columns", row.len());
         Some(Formed { natts: row.len() as u16, has_nulls, has_external: false })
     }
 
@@ -94,6 +95,10 @@ impl Table {
         options: InsertOptions,
         work: &mut Workspace,
     ) -> Result<Formed> {
+        debug_assert!(u16::try_from(row.len()).is_ok(), "a row of {} columns", row.len());
+        debug_assert_eq!(held.len(), row.len(), "a form for each value");
+        debug_assert!(work.values.is_empty(), "values of another row are noted");
+        let start = work.row.len();
         for (column, held) in held.iter_mut().enumerate() {
             let Some(Held::ToWrite { compression, raw_length, bytes }) = held else { continue };
             let Some(heap) = self.value_heap() else { continue };
@@ -102,9 +107,18 @@ impl Table {
             work.values.push((column, pointer));
             *held = Some(Held::OutOfLine(pointer));
         }
+        debug_assert!(
+            held.iter().flatten().all(|held| held.apart().is_some()),
+            "a value of the row waits for its pieces",
+        );
         let has_external = held.iter().flatten().any(|held| matches!(held, Held::OutOfLine(_)));
+        debug_assert!(has_external || work.values.is_empty(), "stored values are out of line");
         let apart = |column: usize| held.get(column)?.as_ref()?.apart();
         let has_nulls = form_row_apart(&self.definition.columns, row, apart, &mut work.row);
+        debug_assert!(
+            work.row.len() - start + TUPLE_HEADER_SIZE <= MAX_TUPLE_SIZE,
+            "a row whose values were placed does not fit a page",
+        );
         Ok(Formed { natts: row.len() as u16, has_nulls, has_external })
     }
 
@@ -124,6 +138,7 @@ impl Table {
         queue: &mut Queue<'t>,
         work: &mut Workspace,
     ) -> Result<Outcome> {
+        debug_assert_eq!(old.len(), new.len(), "both rows have all columns");
         let tx = view.transaction();
         let heap = self.heap();
         work.row.clear();
@@ -161,6 +176,7 @@ impl Table {
         let formed = self.form_held(tx, new, held, InsertOptions::default(), work)?;
         let row = formed.row(&work.row);
         let outcome = self.attempt(tx, queue, || heap.update(view, target, row, kind))?;
+        debug_assert!(!matches!(outcome, Outcome::External(_)), "an update without a condition");
         if matches!(outcome, Outcome::Done { .. }) {
             self.end_values(tx, &dropped)?;
         }
@@ -188,6 +204,8 @@ impl Table {
                 *place = Some(Held::of(apart));
             }
         }
+        debug_assert_eq!(kept.len(), columns.len(), "a form for each column");
+        debug_assert!(named.is_sorted_by(|a, b| a.0 < b.0), "a column has two values");
         Ok((kept, named))
     }
 }
