@@ -60,6 +60,7 @@ impl Table {
             unmixed: self.indexes.iter().map(|_| HashMap::default()).collect(),
             ..Default::default()
         };
+        debug_assert_eq!(heap.wanted.len(), heap.unmixed.len(), "both lists have all indexes");
         let horizon = self.engine.transactions().horizon();
         let mut versions: Vec<(Tid, VersionRow)> = Vec::new();
         for block in self.heap().ahead(0..self.blocks()?, ReadAhead::default()) {

@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use niwaki_env::memory;
-use niwaki_env::seeded_bug;
 use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU32, Ordering};
 use niwaki_env::sync::thread;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_heap::{Live, VersionRow};
-use niwaki_storage::{Csn, ReadAhead, Tid, Xid};
+use niwaki_storage::{Csn, OffsetNumber, ReadAhead, Tid, Xid};
 use niwaki_txn::{Horizon, Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum};
 
@@ -28,6 +28,10 @@ use crate::sorting::sort::{SortSpace, Sorted, Sorter};
 const CHUNK_BLOCKS: u32 = 32;
 /// The least blocks of a heap for which a second worker is worth its thread.
 const PARALLEL_BLOCKS_MIN: u32 = 1024;
+
+const _: () = assert!(CHUNK_BLOCKS > 0);
+// Each of two workers finds a chunk.
+const _: () = assert!(2 * CHUNK_BLOCKS <= PARALLEL_BLOCKS_MIN);
 
 /// Options of an index build.
 #[derive(Clone, Debug)]
@@ -157,7 +161,9 @@ impl Table {
         }
         let interrupts = || Ok(tx.session().check_interrupts().map_err(niwaki_txn::Error::from)?);
         // The session takes the shares of the threads that did not start, too.
+        debug_assert!(helpers.len() < workers, "the session is one of the workers");
         let rest = options.memory_bytes - helpers.len() * share;
+        debug_assert!(rest >= share, "the helpers took the memory of the session");
         let mut results = vec![worker(rest).run(interrupts)];
         for helper in helpers {
             match memory::apart(|| helper.join()) {
@@ -190,6 +196,7 @@ impl Table {
             let equal = builder.add(entry.key, entry.payload, entry.tid)?;
             live_before &= equal;
             if entry.live {
+                debug_assert!(self.indexes[index].definition.unique, "a live entry is checked");
                 if live_before {
                     drop(builder);
                     return Err(self.duplicate_at(tx, index, entry.tid)?);
@@ -244,6 +251,7 @@ impl Table {
         index: usize,
         options: &BuildOptions,
     ) -> Result<()> {
+        debug_assert!(self.indexes[index].definition.ready, "index {index} takes no entries");
         let progress = &options.progress;
         let snapshot = tx.snapshot()?;
         let horizon = self.engine.transactions().horizon();
@@ -342,6 +350,7 @@ impl Worker {
             // The versions of a chain come one after the other.
             for chain in versions.chunk_by(|a, b| a.0 == b.0) {
                 let first = entries.len();
+                debug_assert!(!chain.is_empty(), "a chain has a version");
                 let (mut differ, mut left_out) = (false, false);
                 for (root, version, live) in chain {
                     let version = (*root, version, *live);
@@ -350,6 +359,10 @@ impl Worker {
                         None => left_out = true,
                     }
                 }
+                debug_assert!(
+                    entries.len() - first <= chain.len(),
+                    "a chain has more entries than versions",
+                );
                 // A reader that follows an entry must check that the version it sees has the
                 // entry's key.
                 if entries.len() > first && (differ || left_out) {
@@ -393,6 +406,7 @@ impl Table {
                 index: self.indexes[index].definition.name.clone(),
             });
         }
+        invariant!(X4, root.offset != OffsetNumber::INVALID, "an entry for {root}");
         let live = live && self.can_conflict(index, traits);
         Ok(Some(PageEntry { key, payload, tid: root, live }))
     }
@@ -403,11 +417,13 @@ impl Table {
 /// or payload.
 fn merge(entries: &mut Vec<PageEntry>, first: usize, new: PageEntry) -> bool {
     let chain = &mut entries[first..];
+    debug_assert!(chain.iter().all(|entry| entry.tid == new.tid), "entries of two chains");
     let differs = chain.iter().any(|entry| entry.key != new.key || entry.payload != new.payload);
     match chain.iter_mut().find(|entry| entry.key == new.key) {
         // The newer version's payload is kept. The entry is live if either is.
         Some(same) => *same = PageEntry { live: new.live || same.live, ..new },
         None => entries.push(new),
     }
+    debug_assert!(entries.len() > first, "a version has no entry");
     differs
 }

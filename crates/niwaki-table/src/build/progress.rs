@@ -97,6 +97,7 @@ pub struct BuildState {
 impl BuildProgress {
     /// Enters a phase.
     pub fn begin(&self, phase: Phase) {
+        debug_assert!(Phase::ALL.contains(&phase), "a phase without a number");
         let number = Phase::ALL.iter().position(|p| *p == phase).unwrap_or(0);
         self.phase.store(number as u64, Ordering::Relaxed);
         if matches!(phase, Phase::Scanning | Phase::Validating) {

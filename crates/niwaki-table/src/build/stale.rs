@@ -86,6 +86,8 @@ impl StaleScan<'_> {
                 Use::Dead => found.dead += 1,
             }
         }
+        debug_assert!(found.stale + found.dead <= found.entries, "an entry was counted twice");
+        debug_assert!(found.by_root.len() as u64 <= found.stale, "a root without a stale entry");
         Ok(true)
     }
 
