@@ -437,6 +437,7 @@ impl Table {
     /// Queues these suspects once more: their roots get versions faster than their keys are
     /// learned, or the session is interrupted.
     fn suspect_again(&self, index: usize, suspects: &[Suspected<'_>]) {
+        debug_assert!(!suspects.is_empty(), "no suspect is undecided");
         for suspect in suspects {
             // A forgotten suspect stays counted in the record.
             let kept = self.indexes[index].suspects.push(suspect.key, suspect.found, false);

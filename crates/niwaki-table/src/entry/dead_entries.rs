@@ -59,6 +59,7 @@ impl<'t> DeadEntries<'t> {
         tx: &'t Transaction,
         churn: &'t RefCell<OwnChurn>,
     ) -> Self {
+        debug_assert!(table.indexes[index].definition.ready, "index {index} takes no entries");
         let (own, others) = (Cell::new(0), Cell::new(0));
         let interrupted = RefCell::default();
         let held_back = Cell::new(false);

@@ -178,6 +178,8 @@ impl Table {
         }
         let view = tx.view(snapshot);
         let Holder { index, key, root } = holder;
+        debug_assert!(self.indexes[*index].definition.unique, "index {index} refuses no key");
+        debug_assert!(!key.is_empty(), "the row at {root} was found without a key");
         let entry = Entry { index: *index, key, root: *root, seen: Seen::SomeTime };
         let mode = lock.unwrap_or(RowLockMode::NoKeyUpdate);
         let mut queue = Queue { tid: *root, mode, wait: LockWait::Block, guard: None };

@@ -190,6 +190,7 @@ impl Table {
             xid,
             logically_unchanged: entry.logically_unchanged,
         };
+        debug_assert!(!work.key.is_empty(), "an entry has a key");
         let check = KeyCheck::new(self, index, tx, entry.root);
         let passing = PassingCheck { inner: &check, doubtful: Cell::new(false) };
         let mut unique: Option<&dyn UniqueCheck> =

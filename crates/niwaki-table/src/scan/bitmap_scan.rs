@@ -238,6 +238,7 @@ impl BitmapScan {
         if self.traces.is_empty() {
             return Ok(());
         }
+        debug_assert!(self.unseen.is_sorted_by(|a, b| a < b), "a root of block {block} came twice");
         let heap = table.heap();
         for &offset in &self.unseen {
             let root =
@@ -262,6 +263,7 @@ impl BitmapScan {
         for trace in traces {
             let mut begin = 0;
             for (leaf, end) in trace.leaves {
+                debug_assert!(begin < end, "a traced leaf has no entries");
                 let entries = &trace.entries[begin..end];
                 begin = end;
                 let found = entries.iter().filter(|(tid, _)| dead.binary_search(tid).is_ok());

@@ -93,6 +93,8 @@ impl Table {
 
 impl IndexScan {
     fn new(index: usize, scan: EntryScan, keys: ScanKeys, walk: Option<WalkState>) -> Self {
+        debug_assert!(walk.is_none() || keys.bounding > 0, "one range needs no walk");
+        debug_assert!(!scan.covered, "a scan is index-only from the start on");
         Self {
             index,
             scan,
@@ -139,6 +141,7 @@ impl IndexScan {
     ) -> Result<Option<Tid>> {
         let view = tx.view(snapshot);
         debug_assert!(self.position <= self.batch().len(), "the position is behind its leaf");
+        debug_assert!(self.scan.covered || self.heap_fetches == 0, "each row is in the heap");
         // Ends: when the keys are exhausted.
         loop {
             while self.position < self.scan.leaves.batch().len() {
@@ -186,6 +189,8 @@ impl IndexScan {
     /// Tries to set the all-visible bits of the pages that the leaf's entries led to.
     #[cold]
     fn show_to_all(&mut self, table: &Table) -> Result<()> {
+        debug_assert!(self.scan.covered, "only an index-only scan asks for bits of the map");
+        debug_assert!(self.heap_fetches > 0, "pages were visited for no row");
         let PagesToShow { blocks, in_vain } = &mut self.shows;
         if self.heap_fetches >= FETCHES_MIN && *in_vain < IN_VAIN_MAX {
             blocks.sort_unstable();

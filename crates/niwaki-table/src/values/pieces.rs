@@ -224,11 +224,12 @@ pub(crate) fn left(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Vec<Tid>> {
     let mut walk = Walk::new(pointer);
     let mut rows = Vec::new();
     while !walk.is_over() {
-        let at = walk.at;
+        let (at, rest) = (walk.at, walk.rest);
         let found = heap.read_alone(at, |row| walk.step(row).map(drop))?;
         if found.flatten().is_none() {
             break;
         }
+        debug_assert!(walk.rest < rest, "a walk along a value does not get on");
         rows.push(at);
     }
     Ok(rows)
@@ -247,8 +248,10 @@ pub(crate) fn addresses(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked
         if found.flatten().is_none() {
             return Ok(Err(Lost { at, rest }));
         }
+        debug_assert!(walk.rest < rest, "a walk along a value does not get on");
         addresses.push(at);
     }
+    debug_assert_eq!(addresses.is_empty(), pointer.stored_length == 0, "pieces of a whole value");
     Ok(Ok(addresses))
 }
 
@@ -269,6 +272,10 @@ pub(crate) fn take_away(heap: Heap<'_>, rows: &[Tid], horizon: &Horizon) -> Resu
     let mut all = true;
     for same in rows.chunk_by(|a, b| a.block == b.block) {
         let Some(first) = same.first() else { continue };
+        debug_assert!(
+            same.iter().all(|row| row.offset != OffsetNumber::INVALID),
+            "no line pointer"
+        );
         let named: Vec<u16> = same.iter().map(|row| row.offset.0).collect();
         all &= heap.prune_alone(first.block.0, &named, horizon)?;
     }
