@@ -74,6 +74,9 @@ impl Table {
         let heap = maintained.heap(self.definition.file.id);
         let dead = garbage(&stats) - heap.garbage + heap.held.cast_signed();
         let Maintained { vacuum, autovacuum, analyze, autoanalyze, .. } = *maintained;
+        for runs in [vacuum, autovacuum, analyze, autoanalyze] {
+            debug_assert_eq!(runs.last_us.is_some(), runs.count > 0, "the time of the last run");
+        }
         MaintenanceStats {
             vacuum,
             autovacuum,

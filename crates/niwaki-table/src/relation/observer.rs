@@ -134,6 +134,7 @@ impl Observer {
         for stays in stay {
             self.add_kept(gone.into(), (*stays).into(), &mut kept, &mut unsure)?;
         }
+        debug_assert!(stay.iter().all(|stays| stays.root == gone.root), "versions of two chains");
         // Ends: each turn keeps another index.
         while self.add_left(gone, &kept, left)? {
             let mut all_left = true;

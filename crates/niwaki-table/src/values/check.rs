@@ -83,6 +83,10 @@ impl Table {
                     }
                 }
                 let all = ColumnMask::all(row.len());
+                debug_assert!(
+                    usize::from(version.natts) <= row.len(),
+                    "a version that was decoded"
+                );
                 let VersionRow { natts, has_nulls, bytes } = &version;
                 match self.deform_parts(*natts, *has_nulls, bytes, &all, &mut row) {
                     // A missing piece was reported.
