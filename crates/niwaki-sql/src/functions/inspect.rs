@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, of_table_number};
 use niwaki_storage::page::ItemState;
-use niwaki_storage::{Mixed, Xid};
+use niwaki_storage::{BlockNumber, Mixed, Xid};
 use niwaki_table::{
     ChainStats, Distribution, Held, LinePointer, PageVisibility, SnapshotHolds, StaleEntries,
     StoredTuple, Table, flags,
@@ -53,7 +53,7 @@ fn chain_stats_of(exec: &mut ExecContext<'_>, table: &Table) -> Result<ChainStat
     let mut stats = ChainStats::default();
     for block in 0..table.blocks()? {
         exec.environment.check_interrupts()?;
-        table.add_chain_stats(block, &mut stats)?;
+        table.add_chain_stats(BlockNumber(block), &mut stats)?;
     }
     Ok(stats)
 }
@@ -175,7 +175,8 @@ fn heap_page(exec: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>) ->
             "block number {block} is out of range for relation \"{name}\""
         )));
     }
-    table.line_pointers(block)?.iter().try_for_each(|line_pointer| emit(page_row(line_pointer)))
+    let pointers = table.line_pointers(BlockNumber(block))?;
+    pointers.iter().try_for_each(|line_pointer| emit(page_row(line_pointer)))
 }
 
 fn page_row(line_pointer: &LinePointer) -> Vec<Datum> {
@@ -245,7 +246,7 @@ fn snapshot_holds(exec: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_
     let mut holds = SnapshotHolds::of(&holders);
     for block in 0..table.blocks()? {
         exec.environment.check_interrupts()?;
-        table.add_snapshot_holds(block, &holders, &mut holds)?;
+        table.add_snapshot_holds(BlockNumber(block), &holders, &mut holds)?;
     }
     let values = |held: &Held| [number(held.versions), number(held.bytes)];
     for (at, snapshot) in holders.snapshots().iter().enumerate() {

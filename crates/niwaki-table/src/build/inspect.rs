@@ -1,6 +1,7 @@
 //! Inspection of a table as stored: page by page, without changes, latching one page at a time.
 
 use niwaki_heap::{ChainStats, Held, LinePointer, PageVisibility, SnapshotHolds};
+use niwaki_storage::BlockNumber;
 use niwaki_txn::Holders;
 
 use crate::error::Result;
@@ -26,16 +27,16 @@ impl Table {
     ///
     /// # Errors
     /// Storage's.
-    pub fn add_chain_stats(&self, block: u32, stats: &mut ChainStats) -> Result<()> {
-        Ok(self.heap().add_chain_stats(block, stats)?)
+    pub fn add_chain_stats(&self, block: BlockNumber, stats: &mut ChainStats) -> Result<()> {
+        Ok(self.heap().add_chain_stats(block.0, stats)?)
     }
 
     /// Returns the line pointers of a heap page, with the items they point at.
     ///
     /// # Errors
     /// Storage's; an error when there is no such block.
-    pub fn line_pointers(&self, block: u32) -> Result<Vec<LinePointer>> {
-        Ok(self.heap().line_pointers(block)?)
+    pub fn line_pointers(&self, block: BlockNumber) -> Result<Vec<LinePointer>> {
+        Ok(self.heap().line_pointers(block.0)?)
     }
 
     /// Adds the versions of a heap page that open snapshots keep.
@@ -47,11 +48,11 @@ impl Table {
     /// If `holds` was made for other snapshots.
     pub fn add_snapshot_holds(
         &self,
-        block: u32,
+        block: BlockNumber,
         holders: &Holders,
         holds: &mut SnapshotHolds,
     ) -> Result<()> {
-        Ok(self.heap().add_snapshot_holds(block, holders, holds)?)
+        Ok(self.heap().add_snapshot_holds(block.0, holders, holds)?)
     }
 
     /// Adds, for each open snapshot, the versions of the heap that it alone keeps, as far as passes

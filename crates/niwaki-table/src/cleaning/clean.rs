@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use niwaki_env::{invariant, seeded_bug};
 use niwaki_heap::{DeadProbe, VacuumRoots};
 use niwaki_nbtree::{BatchEntry, EntryDecision, EntryVisitor, NextVisit, VacuumSummary};
-use niwaki_storage::{ReadAhead, Tid};
+use niwaki_storage::{BlockNumber, ReadAhead, Tid};
 
 use crate::entry::row_key::KeyMemo;
 use crate::error::{Error, Result};
@@ -83,7 +83,7 @@ struct Cleaner<'t> {
     /// Roots of entries of this page that are not judged yet.
     undecided: Vec<Tid>,
     /// Heap blocks that these roots need.
-    absent: BTreeSet<u32>,
+    absent: BTreeSet<BlockNumber>,
     /// The number of visits to this page.
     visits: u32,
     payload: Vec<u8>,
@@ -104,7 +104,7 @@ impl EntryVisitor for Cleaner<'_> {
             Some(probe) => probe,
             None if self.visits < INSISTS => {
                 self.undecided.push(root);
-                self.absent.insert(root.block.0);
+                self.absent.insert(root.block);
                 return EntryDecision::Keep;
             }
             None => match heap.probe_dead(root.block.0) {
@@ -208,7 +208,7 @@ impl Cleaner<'_> {
         self.visits += 1;
         if !self.undecided.is_empty() && self.visits < VISITS_MAX {
             for block in std::mem::take(&mut self.absent) {
-                self.table.heap().read_in(block)?;
+                self.table.heap().read_in(block.0)?;
             }
             // An expression that fails on an old version does not stop the vacuum.
             if self.memo.learn(self.table, self.index).is_ok() {

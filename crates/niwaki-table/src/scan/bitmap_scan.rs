@@ -10,7 +10,7 @@ use std::mem::size_of;
 
 use niwaki_heap::PageRows;
 use niwaki_nbtree::{Direction, EntryPlace, LeafRead};
-use niwaki_storage::{OffsetNumber, ReadAhead, ReadStream, Tid};
+use niwaki_storage::{BlockNumber, OffsetNumber, ReadAhead, ReadStream, Tid};
 use niwaki_txn::{Horizon, Snapshot, Transaction};
 
 use crate::error::{Error, Result};
@@ -142,12 +142,12 @@ impl BitmapScan {
                 self.effort.exact_pages += 1;
                 self.unseen.clear();
                 let roots = BitmapPage::offsets(&bits);
-                heap.fetch_page(&view, block, roots, rows, &mut self.unseen)?;
+                heap.fetch_page(&view, block.0, roots, rows, &mut self.unseen)?;
                 self.note_dead(table, block)?;
             }
             BitmapPage::Lossy(block) => {
                 self.effort.lossy_pages += 1;
-                heap.scan_page(&view, block, Some(&self.horizon), rows)?;
+                heap.scan_page(&view, block.0, Some(&self.horizon), rows)?;
             }
         }
         count(&table.counters.index_rows, rows.len() as u64);
@@ -159,8 +159,8 @@ impl BitmapScan {
         let (pages, named) = (self.pages.as_mut()?, &mut self.named);
         let name = &mut || {
             // Entries of rows that were never written, or are gone, may lead beyond the end.
-            let page = pages.by_ref().find(|page| page.block() < self.blocks);
-            let block = page.as_ref().map(BitmapPage::block);
+            let page = pages.by_ref().find(|page| page.block().0 < self.blocks);
+            let block = page.as_ref().map(|page| page.block().0);
             named.extend(page);
             Ok::<_, Infallible>(block)
         };
@@ -234,15 +234,14 @@ impl BitmapScan {
     }
 
     /// Notes the dead rows among those that the snapshot does not see: rows that no snapshot sees.
-    fn note_dead(&mut self, table: &Table, block: u32) -> Result<()> {
+    fn note_dead(&mut self, table: &Table, block: BlockNumber) -> Result<()> {
         if self.traces.is_empty() {
             return Ok(());
         }
         debug_assert!(self.unseen.is_sorted_by(|a, b| a < b), "a root of block {block} came twice");
         let heap = table.heap();
         for &offset in &self.unseen {
-            let root =
-                Tid { block: niwaki_storage::BlockNumber(block), offset: OffsetNumber(offset) };
+            let root = Tid { block, offset: OffsetNumber(offset) };
             // The entry's key does not matter: no version of the chain is left.
             if heap.is_dead(root, &self.horizon)? {
                 self.dead.push(root);

@@ -1,7 +1,7 @@
 //! Index scans: rows of some keys of an index, in its order.
 
 use niwaki_nbtree::{BatchEntry, Direction, KeyRange, LeafBatch, OneRange};
-use niwaki_storage::{Csn, Tid};
+use niwaki_storage::{BlockNumber, Csn, Tid};
 use niwaki_txn::{Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum, TypeError};
 
@@ -32,7 +32,7 @@ pub struct IndexScan {
 #[derive(Debug, Default)]
 struct PagesToShow {
     /// Pages of the current leaf's entries.
-    blocks: Vec<u32>,
+    blocks: Vec<BlockNumber>,
     /// Recent failed tries less successful ones.
     in_vain: u32,
 }
@@ -159,9 +159,9 @@ impl IndexScan {
                         entries.read_covered(&view, position, needed, out, unseen, fetches)?;
                     if self.heap_fetches > before
                         && let Some(root) = found
-                        && self.shows.blocks.last() != Some(&root.block.0)
+                        && self.shows.blocks.last() != Some(&root.block)
                     {
-                        self.shows.blocks.push(root.block.0);
+                        self.shows.blocks.push(root.block);
                     }
                     found
                 } else {
@@ -197,7 +197,7 @@ impl IndexScan {
             blocks.dedup();
             let horizon = table.engine.transactions().horizon();
             for block in blocks.iter() {
-                *in_vain = match table.heap().show_to_all(*block, &horizon)? {
+                *in_vain = match table.heap().show_to_all(block.0, &horizon)? {
                     true => in_vain.saturating_sub(1),
                     false => *in_vain + 1,
                 };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::IntoIter;
 use std::iter::Peekable;
 
-use niwaki_storage::Tid;
+use niwaki_storage::{BlockNumber, Tid};
 
 /// The most line pointers of an exact page, and the number of blocks in a lossy chunk.
 const BITS: u32 = 512;
@@ -183,14 +183,14 @@ impl TidBitmap {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BitmapPage {
     /// A block with its row bits.
-    Exact(u32, Box<Bits>),
+    Exact(BlockNumber, Box<Bits>),
     /// A block that may have any of its rows in the set.
-    Lossy(u32),
+    Lossy(BlockNumber),
 }
 
 impl BitmapPage {
     /// Returns the block of the page.
-    pub(crate) fn block(&self) -> u32 {
+    pub(crate) fn block(&self) -> BlockNumber {
         match self {
             Self::Exact(block, _) | Self::Lossy(block) => *block,
         }
@@ -235,9 +235,12 @@ impl Iterator for BitmapPages {
                         let bit = lossy % BITS;
                         bits[(bit / 64) as usize] &= !(1 << (bit % 64));
                     }
-                    Some(BitmapPage::Lossy(lossy))
+                    Some(BitmapPage::Lossy(BlockNumber(lossy)))
                 }
-                _ => self.exact.next().map(|(block, bits)| BitmapPage::Exact(block, bits)),
+                _ => self
+                    .exact
+                    .next()
+                    .map(|(block, bits)| BitmapPage::Exact(BlockNumber(block), bits)),
             };
         }
     }
@@ -264,12 +267,12 @@ mod tests {
         for page in set.into_pages() {
             let block = match &page {
                 BitmapPage::Lossy(block) => {
-                    lossy.insert(*block);
-                    *block
+                    lossy.insert(block.0);
+                    block.0
                 }
                 BitmapPage::Exact(block, bits) => {
-                    rows.extend(BitmapPage::offsets(bits).map(|offset| (*block, offset)));
-                    *block
+                    rows.extend(BitmapPage::offsets(bits).map(|offset| (block.0, offset)));
+                    block.0
                 }
             };
             assert!(last < Some(block), "pages come in order, each once");
