@@ -350,6 +350,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn values_ascend_and_come_once() {
+        let values = ColumnKeys::values(vec![vec![2], vec![1], vec![2]]);
+        assert_eq!(values, ColumnKeys::Values(vec![vec![1], vec![2]]));
+        ScanKeys { columns: vec![values], bounding: 1 }.assert_state(1);
+    }
+
+    #[test]
     #[should_panic(expected = "the values of a column do not ascend")]
     #[cfg(debug_assertions)]
     fn a_list_that_does_not_ascend_is_noticed() {
