@@ -21,7 +21,6 @@ impl Table {
     /// # Errors
     /// [`Error::UniqueViolation`] and the other refusals of [`Table::insert`]; a wait's errors;
     /// serialization failure at REPEATABLE READ; storage's.
-    /// serialization failure at REPEATABLE READ; storage's.
     pub fn update(
         &self,
         tx: &Transaction,

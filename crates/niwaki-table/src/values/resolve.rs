@@ -91,7 +91,6 @@ impl Table {
     /// # Errors
     /// [`Error::Type`] (XX001) when the bytes are damaged; [`Error::Storage`] (XX001, too) when a
     /// value is not whole; storage's.
-    /// storage's.
     #[inline]
     pub fn deform_parts(
         &self,
