@@ -26,6 +26,10 @@ const COMMON_FACTOR: f64 = 1.25;
 /// The longest value, in bytes, that is kept: longer ones say nothing in a histogram.
 const WIDE_VALUE_BYTES: usize = 1024;
 
+const _: () = assert!(SAMPLE_ROWS <= u32::MAX as usize, "a sample has as many blocks as rows");
+const _: () = assert!(HISTOGRAM_BOUNDS >= 2, "a histogram has a smallest and a largest value");
+const _: () = assert!(COMMON_FACTOR >= 1.0, "a value below the average is not common");
+
 /// Statistics that `ANALYZE` computes for a table.
 #[derive(Clone, Debug, Default)]
 pub struct TableStatistics {
@@ -99,7 +103,12 @@ pub fn analyze(
             bytes.fill(0);
             let long = |column: usize, length: usize| bytes[column] = length;
             table.deform_short(stored, &all, WIDE_VALUE_BYTES, &mut row, long)?;
+            debug_assert!(
+                rows_kept as u64 <= rows_seen,
+                "{rows_kept} of {rows_seen} rows are kept"
+            );
             for ((column, value), &bytes) in values.iter_mut().zip(&mut row).zip(&bytes) {
+                debug_assert!(place <= column.len(), "a place before {place} would stay empty");
                 let value = Sampled::new(rows_seen, std::mem::replace(value, Datum::Null), bytes);
                 match column.get_mut(place) {
                     Some(kept) => *kept = value,
@@ -108,6 +117,10 @@ pub fn analyze(
             }
         }
     }
+    debug_assert!(
+        values.iter().all(|column| column.len() == rows_kept),
+        "some columns have more values than others"
+    );
     let read = chosen.len().max(1) as f64;
     let rows = (rows_seen as f64 / read * f64::from(blocks)).round();
     let columns = values
@@ -132,6 +145,8 @@ fn sample_blocks(blocks: u32, wanted: u32, mut random: impl FnMut() -> u64) -> B
             chosen.insert(last);
         }
     }
+    debug_assert_eq!(chosen.len(), wanted.min(blocks) as usize, "a block was chosen twice");
+    debug_assert!(chosen.last().is_none_or(|last| *last < blocks), "a block behind the end");
     chosen
 }
 
@@ -190,6 +205,7 @@ fn describe(table: &Table, column: usize, values: Vec<Sampled>, rows: f64) -> Co
         .map(|sampled| (sampled.place, sampled.value))
         .collect();
     let present = values.len() + wide;
+    debug_assert!(present <= sampled, "{present} of {sampled} values are not NULL");
     let nulls = sampled - present;
     let average_width = bytes as f64 / present.max(1) as f64;
     // Equal values stay in the order of their rows.
@@ -197,6 +213,7 @@ fn describe(table: &Table, column: usize, values: Vec<Sampled>, rows: f64) -> Co
     let correlation = correlation(&values);
     let values: Vec<Datum> = values.into_iter().map(|(_, value)| value).collect();
     let runs = runs(&values, |a, b| compare(oid, a, b));
+    debug_assert!(runs.len() <= values.len(), "a run of equal values is empty");
     let repeated = runs.iter().filter(|run| run.len() > 1).count();
     let distinct = estimate_distinct(runs.len() + wide, repeated, present, rows, nulls, sampled);
     let common = common_values(&runs, wide, distinct, rows, sampled);
@@ -206,6 +223,7 @@ fn describe(table: &Table, column: usize, values: Vec<Sampled>, rows: f64) -> Co
         .filter(|(number, _)| !common.contains(number))
         .flat_map(|(_, run)| *run)
         .collect();
+    debug_assert!(rest.len() >= runs.len() - common.len(), "a run of equal values is empty");
     ColumnStatistics {
         null_fraction: nulls as f64 / sampled as f64,
         distinct,
@@ -246,6 +264,10 @@ fn common_values(
         times > 1 && times as f64 > usual * COMMON_FACTOR
     });
     order.truncate(COMMON_VALUES);
+    debug_assert!(
+        order.is_sorted_by_key(|&run| std::cmp::Reverse(runs[run].len())),
+        "the most frequent value is not the first"
+    );
     order
 }
 
@@ -281,6 +303,9 @@ fn estimate_distinct(
     if present == 0 {
         return 0.0;
     }
+    debug_assert!(repeated <= distinct, "{repeated} of {distinct} values occur more than once");
+    debug_assert!(distinct <= present, "{distinct} of {present} values differ");
+    debug_assert!(nulls + present <= sampled, "{nulls} NULLs and {present} values of {sampled}");
     let share = present as f64 / sampled as f64;
     let all = (rows * share).max(present as f64);
     if repeated == 0 {
@@ -300,6 +325,7 @@ fn histogram(values: &[&Datum], distinct: usize) -> Vec<Datum> {
     if distinct < 2 {
         return Vec::new();
     }
+    debug_assert!(distinct <= values.len(), "{distinct} of {} values differ", values.len());
     let bounds = distinct.min(HISTOGRAM_BOUNDS);
     (0..bounds).map(|i| values[i * (values.len() - 1) / (bounds - 1)].clone()).collect()
 }

@@ -26,6 +26,8 @@ impl Default for CostOptions {
 /// The longest sleep, in delays, however large a piece of work was.
 const DELAYS_MAX: f64 = 4.0;
 
+const _: () = assert!(DELAYS_MAX >= 1.0, "a sleep would be shorter than a delay");
+
 /// The cost since the last delay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CostBalance {
@@ -56,6 +58,7 @@ impl CostBalance {
             return None;
         }
         let delays = (f64::from(self.balance) / f64::from(limit)).min(DELAYS_MAX);
+        debug_assert!((1.0..=DELAYS_MAX).contains(&delays), "a sleep of {delays} delays");
         self.balance = 0;
         Some(delay.mul_f64(delays))
     }

@@ -65,6 +65,7 @@ macro_rules! numbers {
             pub fn state(&self) -> VacuumState {
                 // Relaxed: these are statistics, and nothing is ordered by them.
                 let phase = self.phase.load(Ordering::Relaxed) as usize;
+                debug_assert!(phase < VacuumPhase::ALL.len(), "{phase} is no phase");
                 VacuumState {
                     phase: *VacuumPhase::ALL.get(phase).unwrap_or(&VacuumPhase::Initializing),
                     $($name: self.$name.load(Ordering::Relaxed),)*
@@ -117,6 +118,7 @@ impl VacuumProgress {
     /// Enters a phase.
     pub(crate) fn begin(&self, phase: VacuumPhase) {
         let number = VacuumPhase::ALL.iter().position(|p| *p == phase).unwrap_or(0);
+        debug_assert_eq!(VacuumPhase::ALL[number], phase, "a phase has no number");
         self.phase.store(number as u64, Ordering::Relaxed);
     }
 }

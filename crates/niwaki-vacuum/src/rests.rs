@@ -50,6 +50,10 @@ impl<'s> Rests<'s> {
             };
             state.over = done.err();
         }
+        debug_assert!(
+            !matches!(state.over, Some(Interrupted::LockTimeout)),
+            "a rest waits for no lock"
+        );
         match state.over {
             Some(why) => Err(Error::Transaction(why.into())),
             None => Ok(()),

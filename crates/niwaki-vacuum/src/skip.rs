@@ -31,6 +31,7 @@ impl BlocksToRead {
                 return Some(block);
             }
             self.skipped += 1;
+            debug_assert!(self.skipped <= self.next, "a block was left out twice");
         }
         None
     }

@@ -48,9 +48,21 @@ pub struct LockedTable<'t> {
 }
 
 impl LockedTable<'_> {
+    /// Asserts what a caller promises: the transaction holds the table, outside of savepoints.
+    pub(crate) fn assert_held(&self) {
+        const MODE: TableLockMode = TableLockMode::ShareUpdateExclusive;
+        debug_assert_eq!(self.transaction.savepoint_depth(), 0, "a rollback would not let go");
+        debug_assert!(
+            self.transaction.manager().locks().holds_table(self.transaction, self.id, MODE),
+            "another vacuum, or an index build, may work on {:?}",
+            self.id
+        );
+    }
+
     /// Excludes all other sessions until the returned lock is dropped. Returns `None` when a
     /// session uses the table, or waits for it.
     fn exclude(&self) -> Result<Option<KeptLock>> {
+        self.assert_held();
         const MODE: TableLockMode = TableLockMode::AccessExclusive;
         let locks = self.transaction.manager().locks();
         if self.is_wanted()
@@ -78,6 +90,7 @@ impl LockedTable<'_> {
 
 /// Decides whether an empty tail of `tail` pages is worth the lock, in a heap of `blocks` pages.
 fn is_worth_it(tail: u32, blocks: u32) -> bool {
+    debug_assert!(tail <= blocks, "the tail of {tail} pages is longer than the heap of {blocks}");
     tail > 0 && (tail >= WORTH_PAGES || tail >= blocks / WORTH_PART)
 }
 
@@ -94,6 +107,8 @@ fn empty_tail(
         tail += 1;
         rest()?;
     }
+    debug_assert!(tail <= PIECE, "{tail} pages are more than a piece");
+    debug_assert!(tail <= blocks, "the tail of {tail} pages is longer than the heap of {blocks}");
     Ok(tail)
 }
 
@@ -124,6 +139,7 @@ pub(crate) fn truncate(
             Some(_excluded) => heap.cut_tail(tail, &mut || table.is_wanted())?,
             None => 0,
         };
+        debug_assert!(gone <= tail, "{gone} pages were cut off, of {tail} that held nothing");
         cut += gone;
         tries = if gone > 0 { 0 } else { tries + 1 };
         if table.holds_up() {

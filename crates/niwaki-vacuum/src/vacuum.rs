@@ -31,6 +31,8 @@ const BYPASS_PERCENT: u64 = 2;
 /// carried from vacuum to vacuum.
 const BYPASS_BYTES_MAX: usize = 32 << 20;
 
+const _: () = assert!(BYPASS_PERCENT < 100, "the indexes would never be visited");
+
 /// Stack of a thread that visits an index, in bytes: the system's default.
 const STACK_BYTES: usize = 2 << 20;
 
@@ -143,6 +145,16 @@ pub struct VacuumSummary {
 }
 
 impl VacuumSummary {
+    /// Asserts what holds between two pages, and at the end.
+    fn assert_state(&self) {
+        debug_assert!(self.held <= self.remaining, "{} of {} stay", self.held, self.remaining);
+        debug_assert!(
+            self.bypassed == 0 || self.index_passes == 0,
+            "{} roots were left although the indexes were visited",
+            self.bypassed
+        );
+    }
+
     /// Estimates the number of rows of the table. `known` is an earlier number of rows, with the
     /// number of pages that held them. Pages that were left out count as holding what pages held
     /// then.
@@ -170,6 +182,9 @@ pub fn vacuum(
     locked: Option<LockedTable<'_>>,
     options: &VacuumOptions,
 ) -> Result<VacuumSummary> {
+    if let Some(locked) = &locked {
+        locked.assert_held();
+    }
     let next = table.engine().transactions().next_xid().0;
     let mut pass = Pass {
         table,
@@ -197,6 +212,7 @@ pub fn vacuum(
         pass.summary.values_cut = pass.cut_tail(&values, &mut || {})?;
         values.save_free_space()?;
     }
+    pass.summary.assert_state();
     Ok(VacuumSummary { reads: pass.rests.reads(), ..pass.summary })
 }
 
@@ -239,6 +255,7 @@ impl Pass<'_> {
             summary.frozen += u64::from(found.pruned.frozen);
             summary.remaining += u64::from(found.pruned.remaining);
             summary.held += u64::from(found.pruned.held);
+            summary.assert_state();
             self.options.progress.blocks_scanned(block);
             self.tell_roots();
             self.rests.rest(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;
@@ -330,6 +347,8 @@ impl Pass<'_> {
     /// where one version is left (rules `complete-record` and `mixed-flag`).
     fn clean(&mut self, paused: &FreeingPaused) -> Result<()> {
         let roots = std::mem::take(&mut self.roots);
+        debug_assert!(!roots.is_empty(), "the indexes are visited for no root");
+        debug_assert_ne!(self.options.index_cleanup, IndexCleanup::Off, "indexes are visited");
         let (heap, progress) = (self.table.heap(), Arc::clone(&self.options.progress));
         // Set before the first visit of an index: a writer that changes a key meanwhile sets *yes*
         // again.
@@ -338,6 +357,10 @@ impl Pass<'_> {
             let found = heap.begin_cleaning(block, &offsets)?;
             cleaning.extend(found.into_iter().map(|offset| Tid::new(block, offset)));
         }
+        debug_assert!(
+            cleaning.iter().all(|root| roots.mixed.contains(*root)),
+            "a root is cleaned that was not remembered as mixed"
+        );
         progress.begin(VacuumPhase::VacuumingIndexes);
         let unclean = self.clean_indexes(&roots)?;
         self.summary.index_passes += 1;
@@ -391,8 +414,13 @@ impl Pass<'_> {
                 }));
                 visited
             });
+            debug_assert_eq!(visited.len(), end - begin, "an index was not visited");
             for done in visited {
                 let (removed, left) = done?;
+                debug_assert!(
+                    left.iter().all(|root| roots.mixed.contains(*root)),
+                    "a root stays mixed that was not remembered"
+                );
                 self.summary.entries_removed += removed;
                 unclean.extend(left);
             }
@@ -412,7 +440,9 @@ impl Pass<'_> {
         let numbers = roots.dead.blocks().map(|(block, _)| block);
         let mut ahead = heap.ahead(numbers, self.options.read_ahead);
         let mut blocks = roots.dead.blocks();
-        while let (Some(_), Some((block, offsets))) = (ahead.next(), blocks.next()) {
+        while let (Some(read), Some((block, offsets))) = (ahead.next(), blocks.next()) {
+            debug_assert_eq!(read, block, "another block is read ahead than freed");
+            debug_assert!(!offsets.is_empty(), "no root of block {block} is remembered");
             let horizon = self.table.engine().transactions().horizon();
             let freed = heap.free_dead(paused, block, &offsets, &horizon)?;
             self.summary.freed += u64::from(freed);
@@ -432,6 +462,7 @@ fn kept_up(table: &Table) -> Vec<usize> {
 
 /// Groups roots, given ascending, by their blocks.
 fn by_block(roots: &[Tid]) -> impl Iterator<Item = (u32, Vec<u16>)> {
+    debug_assert!(roots.is_sorted_by(|a, b| a < b), "a block would be visited twice");
     let groups = roots.chunk_by(|a, b| a.block == b.block);
     groups.map(|group| (group[0].block.0, group.iter().map(|tid| tid.offset.0).collect()))
 }
