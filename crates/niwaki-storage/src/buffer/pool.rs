@@ -336,8 +336,8 @@ impl BufferPool {
         };
         drop(growing);
         grown.map(|(first, count)| {
-            debug_assert!(first.checked_add(count).is_some(), "{count} pages behind {first}");
-            Extension { first: BlockNumber(first), count }
+            debug_assert!(first.0.checked_add(count).is_some(), "{count} pages from {first} on");
+            Extension { first, count }
         })
     }
 

@@ -104,7 +104,7 @@ impl BufferPool {
     pub(super) fn help_reading(&self, tag: Tag) {
         let id = tag.id();
         // Ends: in each round some run ends, or another thread is waited for, which will end one.
-        while self.is_loading(id.file, id.fork, id.block.0) {
+        while self.is_loading(id) {
             let mut waiting = self.reads.waiting.lock();
             if let Some(at) = waiting.runs.iter().position(|run| run.has(id)) {
                 let run = waiting.runs.remove(at);

@@ -22,28 +22,27 @@ use super::pool::BufferPool;
 use super::read_state::{RUN_MAX, ReadRun};
 use crate::error::Result;
 use crate::frames::frame::{LOADING, Tag, VALID};
-use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
+use crate::ids::{BlockNumber, PageId};
 
 impl BufferPool {
     /// Returns whether a page is in the pool or being read in. A hint: the answer may change at any
     /// time.
-    pub(crate) fn is_here(&self, file: RelFileId, fork: Fork, block: u32) -> bool {
-        self.glimpse(file, fork, block) & (VALID | LOADING) != 0
+    pub(crate) fn is_here(&self, id: PageId) -> bool {
+        self.glimpse(id) & (VALID | LOADING) != 0
     }
 
     /// Returns whether a page is being read in. A hint.
-    pub(crate) fn is_loading(&self, file: RelFileId, fork: Fork, block: u32) -> bool {
-        self.glimpse(file, fork, block) & LOADING != 0
+    pub(crate) fn is_loading(&self, id: PageId) -> bool {
+        self.glimpse(id) & LOADING != 0
     }
 
     /// Returns the state of the frame that seems to hold the page; 0 without one.
-    fn glimpse(&self, file: RelFileId, fork: Fork, block: u32) -> u64 {
-        let tag = Tag::of(PageId { file, fork, block: BlockNumber(block) });
-        let found = self.table.guess(&self.frames, tag);
+    fn glimpse(&self, id: PageId) -> u64 {
+        let found = self.table.guess(&self.frames, Tag::of(id));
         found.map_or(0, |index| self.frames[index as usize].state.load(Ordering::Relaxed))
     }
 
-    /// Begins to read at most `count` pages from `block` on, as far as they are consecutive on disk
+    /// Begins to read at most `count` pages from `first` on, as far as they are consecutive on disk
     /// and not in the pool yet. Returns how many of the `count` pages are handled, and a run if
     /// pages must be read.
     ///
@@ -52,20 +51,17 @@ impl BufferPool {
     /// other frames.
     pub(crate) fn begin_run(
         &self,
-        file: RelFileId,
-        fork: Fork,
-        block: u32,
+        first: PageId,
         count: u32,
-        reuse: &mut dyn FnMut() -> Option<u32>,
+        reuse: &mut dyn FnMut() -> Option<BlockNumber>,
     ) -> (u32, Option<ReadRun>) {
-        let Ok(open) = self.files.fork(file, fork) else { return (count, None) };
+        let Ok(open) = self.files.fork(first.file, first.fork) else { return (count, None) };
         debug_assert!(count > 0, "a run of no page");
-        let readable = self.files.readable_from(&open, block).min(count).min(RUN_MAX as u32);
+        let readable = self.files.readable_from(&open, first.block).min(count).min(RUN_MAX as u32);
         if readable == 0 {
             // The pages were never written, or lie beyond the end.
             return (count, None);
         }
-        let first = PageId { file, fork, block: BlockNumber(block) };
         let mut run = ReadRun { fork: open, first, frames: [0; RUN_MAX], count: 0, place: None };
         let mut frames = self.reads.take_frames(readable);
         if frames == 0 {
@@ -96,14 +92,14 @@ impl BufferPool {
         &self,
         run: &mut ReadRun,
         at: usize,
-        reuse: &mut dyn FnMut() -> Option<u32>,
+        reuse: &mut dyn FnMut() -> Option<BlockNumber>,
     ) -> bool {
         debug_assert_eq!(run.count, at, "the pages of a run are consecutive");
         let id = run.page(at);
-        if self.is_here(id.file, id.fork, id.block.0) {
+        if self.is_here(id) {
             return false;
         }
-        let done_with = reuse().map(|block| PageId { block: BlockNumber(block), ..id });
+        let done_with = reuse().map(|block| PageId { block, ..id });
         let reused = done_with.and_then(|page| self.reclaim(Tag::of(page)));
         let Some(index) = reused.or_else(|| self.find_frame().ok().flatten()) else {
             return false;

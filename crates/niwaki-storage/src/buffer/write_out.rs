@@ -293,6 +293,6 @@ impl Run<'_> {
         // The pages of a run are pinned, and a small pool needs frames for other pages.
         self.pages.len() < RUN_MAX.min(pool.frames.len() / 4)
             && (last.file, last.fork) == (next.file, next.fork)
-            && pool.files.adjoin(last.block.0, next.block.0)
+            && pool.files.adjoin(last.block, next.block)
     }
 }

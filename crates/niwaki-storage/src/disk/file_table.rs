@@ -21,7 +21,7 @@ use niwaki_env::vfs::OpenMode;
 
 use super::cursor::Cursor;
 use crate::error::{Corruption, Error, Result};
-use crate::ids::{BASE, Fork, RelFileId, Xid, fork_file_name};
+use crate::ids::{BASE, BlockNumber, Fork, RelFileId, Xid, fork_file_name};
 
 /// The two files that are written in turn; the control file counts them from 1.
 pub(crate) const TABLES: [&str; 2] = ["files.1", "files.2"];
@@ -102,7 +102,8 @@ impl Runs {
     }
 
     /// Returns whether the block belongs to a run.
-    pub(crate) fn has(&self, block: u32) -> bool {
+    pub(crate) fn has(&self, block: BlockNumber) -> bool {
+        let block = block.0;
         self.0.range(..=block).next_back().is_some_and(|(_, &end)| block < end)
     }
 }
@@ -313,7 +314,7 @@ mod tests {
                     model[start as usize..end as usize].fill(true);
                 }
                 for (block, &there) in (0..).zip(&model) {
-                    assert_eq!(runs.has(block), there, "block {block} of {runs:?}");
+                    assert_eq!(runs.has(BlockNumber(block)), there, "block {block} of {runs:?}");
                 }
                 let ends: Vec<_> = runs.0.iter().map(|(a, b)| (*a, *b)).collect();
                 assert!(ends.windows(2).all(|pair| pair[0].1 < pair[1].0), "{ends:?}");
@@ -326,7 +327,7 @@ mod tests {
         let mut runs = Runs::default();
         (0..1000).for_each(|at| runs.add(at * 4, at * 4 + 1 + at % 2));
         assert_eq!(runs.0.len(), RUNS_MAX);
-        assert!(runs.has(0), "the first page is remembered");
+        assert!(runs.has(BlockNumber(0)), "the first page is remembered");
         assert!(runs.0.iter().all(|(start, end)| start % 4 == 0 && end - start <= 2));
     }
 

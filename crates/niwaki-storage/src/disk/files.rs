@@ -284,7 +284,8 @@ impl Files {
         u64::from(self.segment_blocks) * PAGE_SIZE as u64
     }
 
-    fn place(&self, block: u32) -> (usize, u64) {
+    /// Returns the number of the segment file of a page, and the page's offset in the file.
+    fn place(&self, BlockNumber(block): BlockNumber) -> (usize, u64) {
         let segment = (block / self.segment_blocks) as usize;
         (segment, u64::from(block % self.segment_blocks) * PAGE_SIZE as u64)
     }
@@ -300,7 +301,7 @@ impl Files {
             page.0.fill(0);
             return Ok(());
         }
-        let (number, offset) = self.place(id.block.0);
+        let (number, offset) = self.place(id.block);
         let segment = fork.segments.read().get(number).cloned();
         let Some(segment) = segment else { return Err(missing_page(id, fork.blocks())) };
         let got = self
@@ -315,7 +316,7 @@ impl Files {
     }
 
     /// Returns the number of written pages from `block` on that are consecutive in one file.
-    pub(crate) fn readable_from(&self, fork: &ForkFile, block: u32) -> u32 {
+    pub(crate) fn readable_from(&self, fork: &ForkFile, BlockNumber(block): BlockNumber) -> u32 {
         // Acquire: pairs with the release in `write`.
         let written = fork.written_blocks.load(Ordering::Acquire).min(fork.blocks());
         let segment_end = (block / self.segment_blocks + 1).saturating_mul(self.segment_blocks);
@@ -333,7 +334,7 @@ impl Files {
     ) -> Result<usize> {
         debug_assert_eq!(fork.name(), (first.file, first.fork), "pages of another fork are read");
         debug_assert!(!pages.is_empty(), "a read of no page");
-        let (number, offset) = self.place(first.block.0);
+        let (number, offset) = self.place(first.block);
         debug_assert!(
             offset + (pages.len() * PAGE_SIZE) as u64 <= self.segment_bytes(),
             "{} pages from {first} on are not in one segment",
@@ -359,7 +360,7 @@ impl Files {
         first: PageId,
     ) -> Result<(Arc<dyn VfsFile>, u64)> {
         debug_assert_eq!(fork.name(), (first.file, first.fork), "pages of another fork are read");
-        let (number, offset) = self.place(first.block.0);
+        let (number, offset) = self.place(first.block);
         let segment = fork.segments.read().get(number).cloned();
         let Some(segment) = segment else { return Err(missing_page(first, fork.blocks())) };
         let file = self.open.with(&segment, |file| Ok(Arc::clone(file)));
@@ -374,15 +375,15 @@ impl Files {
 
     /// Returns whether two blocks are neighbours in one segment file, so that one write can cover
     /// both.
-    pub(crate) fn adjoin(&self, first: u32, second: u32) -> bool {
-        first.checked_add(1) == Some(second) && !second.is_multiple_of(self.segment_blocks)
+    pub(crate) fn adjoin(&self, first: BlockNumber, second: BlockNumber) -> bool {
+        first.0.checked_add(1) == Some(second.0) && !second.0.is_multiple_of(self.segment_blocks)
     }
 
     /// Writes the pages in `bytes`. They begin with `id`, and lie in one segment and below the
     /// fork's length.
     pub(crate) fn write(&self, fork: &ForkFile, id: PageId, bytes: &[u8]) -> Result<()> {
         self.gate.pass()?;
-        let (number, offset) = self.place(id.block.0);
+        let (number, offset) = self.place(id.block);
         let count = (bytes.len() / PAGE_SIZE) as u32;
         debug_assert_eq!(fork.name(), (id.file, id.fork), "a page of another fork is written");
         debug_assert!(!bytes.is_empty(), "a write of no page");
@@ -400,13 +401,13 @@ impl Files {
         fork.counters.written.fetch_add(u64::from(count), Ordering::Relaxed);
         // After the mark for the sync: a checkpoint that notes the pages also syncs them.
         if fork.fork == Fork::Main {
-            fork.note_written(id.block.0, bytes);
+            fork.note_written(id.block, bytes);
         }
         Ok(())
     }
 
     /// Grows the fork by `count` zero pages and returns the first. The caller holds `extend_lock`.
-    pub(crate) fn grow(&self, fork: &ForkFile, count: u32) -> Result<u32> {
+    pub(crate) fn grow(&self, fork: &ForkFile, count: u32) -> Result<BlockNumber> {
         debug_assert!(count > 0, "a fork grows by no page");
         self.gate.pass()?;
         let first = fork.blocks();
@@ -419,7 +420,7 @@ impl Files {
         let end = first.checked_add(count).filter(|&end| end < u32::MAX).ok_or_else(full)?;
         let mut block = first;
         while block < end {
-            let (number, offset) = self.place(block);
+            let (number, offset) = self.place(BlockNumber(block));
             let here = (self.segment_blocks - block % self.segment_blocks).min(end - block);
             debug_assert!(here > 0, "no progress at block {block}");
             let segment = self.segment(fork, number)?;
@@ -433,7 +434,7 @@ impl Files {
         debug_assert_eq!(block, end, "pages behind the new end have room");
         // Release: a thread that reads the new length finds the segments.
         fork.blocks.store(end, Ordering::Release);
-        Ok(first)
+        Ok(BlockNumber(first))
     }
 
     /// Truncates the fork to `blocks` pages, or grows it to `blocks` with zero pages.
@@ -447,7 +448,7 @@ impl Files {
         fork.written_blocks.fetch_min(blocks, Ordering::AcqRel);
         fork.written.lock().cut(blocks);
         let mut segments = fork.segments.write();
-        let (last, bytes) = self.place(blocks);
+        let (last, bytes) = self.place(BlockNumber(blocks));
         // From the end, so that a crash leaves no gap that looks full.
         while segments.len() > (last + 1).max(1) {
             let number = segments.len() - 1;
@@ -477,7 +478,7 @@ impl Files {
     /// Returns the LSN of a page on disk, even of a torn page; `None` where there is no page. Opens
     /// no fork.
     pub(crate) fn lsn_on_disk(&self, id: PageId) -> Result<Option<Lsn>> {
-        let (number, offset) = self.place(id.block.0);
+        let (number, offset) = self.place(id.block);
         let failed = |e| Error::io(format!("could not read {id}"), e);
         let path = Self::path(id.file, id.fork, number);
         let file = match self.open.open(&path, OpenMode::Existing) {
@@ -547,7 +548,7 @@ impl Files {
             let mut end = fork.blocks();
             while let Some(last) = end.checked_sub(1) {
                 let id = PageId { file: fork.file, fork: fork.fork, block: BlockNumber(last) };
-                let (number, offset) = self.place(last);
+                let (number, offset) = self.place(id.block);
                 let segment = self.segment(&fork, number)?;
                 let mut page = Page::zeroed();
                 let again = |file: &Arc<dyn VfsFile>| {
@@ -641,11 +642,11 @@ impl Files {
 }
 
 impl ForkFile {
-    /// Notes the pages in `bytes` that are not empty. The first page is block `block`.
-    fn note_written(&self, block: u32, bytes: &[u8]) {
+    /// Notes the pages in `bytes` that are not empty. The first page is block `first`.
+    fn note_written(&self, first: BlockNumber, bytes: &[u8]) {
         debug_assert!(self.fork == Fork::Main, "pages of maps may be forgotten");
         let mut written = self.written.lock();
-        for (block, page) in (block..).zip(bytes.chunks_exact(PAGE_SIZE)) {
+        for (block, page) in (first.0..).zip(bytes.chunks_exact(PAGE_SIZE)) {
             if page[KIND_AT] != PageKind::New as u8 {
                 written.add(block, block + 1);
             }

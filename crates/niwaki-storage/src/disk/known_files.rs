@@ -34,7 +34,7 @@ impl Files {
             return false;
         }
         let open = self.forks.read().get(&(id.file, id.fork)).cloned();
-        open.is_some_and(|fork| fork.written.lock().has(id.block.0))
+        open.is_some_and(|fork| fork.written.lock().has(id.block))
     }
 
     /// Returns whether a missing page, named by a record, lies in or behind a lost part of its

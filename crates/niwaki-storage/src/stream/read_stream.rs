@@ -10,7 +10,7 @@ use super::distance::Distance;
 use super::ring::Ring;
 use crate::buffer::pool::BufferPool;
 use crate::buffer::read_state::{RUN_MAX, ReadRun};
-use crate::ids::{Fork, RelFileId};
+use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
 
 /// Divisor of the pool's frames: a stream looks ahead by at most this part of the pool.
 const SHARE: u32 = 16;
@@ -68,7 +68,7 @@ pub struct ReadStream {
     file: RelFileId,
     fork: Fork,
     distance: Distance,
-    ahead: VecDeque<(u32, Named)>,
+    ahead: VecDeque<(BlockNumber, Named)>,
     /// Number of blocks at the end of `ahead` that wait for neighbours; they are consecutive.
     pending: u32,
     /// Runs were left to others, and `begin_waiting` is still to be called for them.
@@ -108,6 +108,10 @@ impl ReadStream {
         }
     }
 
+    fn page(&self, block: BlockNumber) -> PageId {
+        PageId { file: self.file, fork: self.fork, block }
+    }
+
     /// Returns the number of pages that the stream has read, or begun to, since the last call.
     /// Vacuum counts these pages for its delay.
     pub fn take_reads(&mut self) -> u64 {
@@ -133,10 +137,10 @@ impl ReadStream {
                 self.ended = true;
                 return Ok(None);
             };
-            if pool.is_here(self.file, self.fork, block) {
+            if pool.is_here(self.page(BlockNumber(block))) {
                 return Ok(Some(block));
             }
-            self.enter(pool, block);
+            self.enter(pool, BlockNumber(block));
         }
         self.next_ahead(pool, name)
     }
@@ -144,8 +148,9 @@ impl ReadStream {
     /// Checks that the blocks which wait for neighbours are the last ones of `ahead`.
     fn assert_state(&self) {
         debug_assert!(self.pending as usize <= self.ahead.len(), "{} blocks wait", self.pending);
-        let is_pending =
-            |named: Option<&(u32, Named)>| named.is_some_and(|(_, named)| *named == Named::Pending);
+        let is_pending = |named: Option<&(BlockNumber, Named)>| {
+            named.is_some_and(|(_, named)| *named == Named::Pending)
+        };
         debug_assert_eq!(is_pending(self.ahead.back()), self.pending > 0, "the last block");
         let before = self.ahead.len() - self.pending as usize;
         debug_assert!(
@@ -172,7 +177,7 @@ impl ReadStream {
             self.ring.give(block);
         }
         self.distance.give();
-        Ok(Some(block))
+        Ok(Some(block.0))
     }
 
     /// Names blocks up to the distance.
@@ -183,7 +188,7 @@ impl ReadStream {
     ) -> Result<(), E> {
         while !self.ended && self.ahead.len() < self.distance.pages() as usize {
             match name()? {
-                Some(block) => self.enter(pool, block),
+                Some(block) => self.enter(pool, BlockNumber(block)),
                 None => self.ended = true,
             }
         }
@@ -195,11 +200,12 @@ impl ReadStream {
     }
 
     /// Adjusts the distance by the state of a page that is needed now.
-    fn judge(&mut self, pool: &BufferPool, block: u32, what: Named) {
-        let is_loading = || pool.is_loading(self.file, self.fork, block);
+    fn judge(&mut self, pool: &BufferPool, block: BlockNumber, what: Named) {
+        let id = self.page(block);
+        let is_loading = || pool.is_loading(id);
         match what {
             Named::AsItIs | Named::Pending => {}
-            _ if !pool.is_here(self.file, self.fork, block) => self.distance.was_lost(),
+            _ if !pool.is_here(id) => self.distance.was_lost(),
             Named::UnderWay if is_loading() => {
                 // The read may have ended without a thread that took its completion.
                 pool.reap_what_is_there();
@@ -216,16 +222,17 @@ impl ReadStream {
     }
 
     /// Adds a block that was named.
-    fn enter(&mut self, pool: &BufferPool, block: u32) {
+    fn enter(&mut self, pool: &BufferPool, block: BlockNumber) {
         self.assert_state();
         self.distance.name();
-        if pool.is_here(self.file, self.fork, block) {
+        if pool.is_here(self.page(block)) {
             self.read_pending(pool);
             self.distance.was_here();
             self.ahead.push_back((block, Named::AsItIs));
             return;
         }
-        let follows = self.ahead.back().is_some_and(|(last, _)| last.checked_add(1) == Some(block));
+        let last = self.ahead.back().and_then(|(last, _)| last.0.checked_add(1));
+        let follows = last == Some(block.0);
         if self.pending > 0 && !follows {
             self.read_pending(pool);
         }
@@ -245,8 +252,9 @@ impl ReadStream {
             let block = self.ahead[at].0;
             let left = (self.ahead.len() - at) as u32;
             let named = self.ahead.len() as u32;
+            let first = self.page(block);
             let reuse = &mut || self.ring.oldest(named);
-            let (done, run) = pool.begin_run(self.file, self.fork, block, left, reuse);
+            let (done, run) = pool.begin_run(first, left, reuse);
             debug_assert!(done > 0, "no progress at block {block}");
             debug_assert!(done <= left, "{done} of {left} blocks from {block} on");
             let what = run.map_or(Named::AsItIs, |run| self.read(pool, run, at == 0));

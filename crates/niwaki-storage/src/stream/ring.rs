@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 
+use crate::ids::BlockNumber;
+
 /// Divisor of the pool's frames: a ring has at most this part of the pool.
 const POOL_SHARE: u32 = 8;
 const _: () = assert!(POOL_SHARE > 1);
@@ -11,7 +13,7 @@ const _: () = assert!(POOL_SHARE > 1);
 pub(super) struct Ring {
     /// Pages of the ring, including those that are named and not given back; 0 for no ring.
     pages: u32,
-    given: VecDeque<u32>,
+    given: VecDeque<BlockNumber>,
 }
 
 impl Ring {
@@ -29,7 +31,7 @@ impl Ring {
     }
 
     /// Adds a block that was read in and is given back.
-    pub(super) fn give(&mut self, block: u32) {
+    pub(super) fn give(&mut self, block: BlockNumber) {
         if self.pages > 0 {
             self.given.push_back(block);
         }
@@ -37,7 +39,7 @@ impl Ring {
 
     /// Returns the block whose frame the next read is to use, if the ring is full with `named`
     /// blocks ahead.
-    pub(super) fn oldest(&mut self, named: u32) -> Option<u32> {
+    pub(super) fn oldest(&mut self, named: u32) -> Option<BlockNumber> {
         let full = self.given.len() + named as usize > self.pages as usize;
         // Not the last block: its reader may still use it.
         (full && self.given.len() > 1).then(|| self.given.pop_front()).flatten()

@@ -239,9 +239,8 @@ fn a_stream_that_is_left_leaves_nothing_stuck() {
     assert_eq!(storage.pool().reads_pin(), 0);
     // A thread that needs such a page gets it.
     let (storage, file) = left_alone();
-    let loading = |storage: &Storage| {
-        (0..BLOCKS).find(|&block| storage.pool().is_loading(file.id, Fork::Main, block))
-    };
+    let loading =
+        |storage: &Storage| (0..BLOCKS).find(|&block| storage.pool().is_loading(page(file, block)));
     while let Some(block) = loading(&storage) {
         assert_eq!(
             storage.pool().pin(page(file, block)).unwrap().read().raw()[..4],
@@ -270,7 +269,7 @@ fn the_system_reads_files_of_the_machine() {
         // The system's memory is not asked first: as after a start of the machine.
         let runs: Vec<_> = (0..BLOCKS)
             .step_by(8)
-            .map(|at| pool.begin_run(file.id, Fork::Main, at, 8, &mut || None))
+            .map(|at| pool.begin_run(page(file, at), 8, &mut || None))
             .collect();
         let count = runs.iter().filter(|(_, run)| run.is_some()).count() as u64;
         for (_, run) in runs {
@@ -527,7 +526,7 @@ fn left_of_a_working_set(uses: u32, ring: u32, dirty: bool) -> u32 {
             guard.mark_dirty();
         }
     }
-    let here = |&block: &u32| storage.pool().is_here(file.id, Fork::Main, block);
+    let here = |&block: &u32| storage.pool().is_here(page(file, block));
     (0..WORKING_SET).filter(here).count() as u32
 }
 

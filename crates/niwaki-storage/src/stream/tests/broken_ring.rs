@@ -49,7 +49,7 @@ impl World {
             let block = stream.next(pool, &mut || Ok::<_, Infallible>(named.next()));
             drop(pool.pin(page(self.file, block.unwrap().unwrap())).unwrap());
         }
-        let loading = |&block: &u32| pool.is_loading(self.file.id, Fork::Main, block);
+        let loading = |&block: &u32| pool.is_loading(page(self.file, block));
         (0..BLOCKS).filter(loading).collect()
     }
 
