@@ -12,7 +12,7 @@ use crate::vfs::{MemoryVfs, OsVfs, Vfs};
 /// The engine's access to the outside world, in one handle that is cheap to clone.
 ///
 /// Production uses [`Env::os`]; tests put a memory or faulty file system, a manual clock and a
-/// seeded generator in the same places (docs/design.md, "Simulation").
+/// seeded generator in the same places (docs/internals/design.md, "Simulation").
 #[derive(Clone, Debug)]
 pub struct Env {
     /// Files of one data directory.
@@ -59,8 +59,9 @@ impl Env {
         }
     }
 
-    /// Ends the process because going on could lose or invent data (W2 of docs/invariants.md): a
-    /// failed fsync, an error inside a critical section. Recovery starts from the log.
+    /// Ends the process because going on could lose or invent data (W2 of
+    /// docs/internals/invariants.md): a failed fsync, an error inside a critical section. Recovery
+    /// starts from the log.
     ///
     /// # Panics
     /// In simulated worlds, with [`Crashed`] as payload, after the hook ran.

@@ -1,6 +1,6 @@
 //! Assertions that name the invariant which they hold.
 
-/// Asserts an invariant of `docs/invariants.md` by its name.
+/// Asserts an invariant of `docs/internals/invariants.md` by its name.
 ///
 /// `invariant!(X4, pointer.is_used(), "entry at {tid} points at an unused line pointer")` panics
 /// with `X4: entry at …` where the condition is false. The check is made in builds with debug

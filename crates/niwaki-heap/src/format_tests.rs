@@ -1,4 +1,4 @@
-//! Tests that `docs/format.md` describes the code's formats.
+//! Tests that `docs/internals/format.md` describes the code's formats.
 
 use niwaki_storage::Tid;
 use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE, Page};
@@ -6,7 +6,7 @@ use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE, Page};
 use crate::format::header::{Header, TUPLE_HEADER_SIZE, flags};
 use crate::format::page::{self, SPECIAL_SIZE};
 
-const FORMAT: &str = include_str!("../../../docs/format.md");
+const FORMAT: &str = include_str!("../../../docs/internals/format.md");
 
 /// Returns offset, size and name of each field in the table under a heading.
 fn table(heading: &str) -> Vec<(usize, usize, &'static str)> {

@@ -21,7 +21,7 @@ macro_rules! rules {
                 match self { $(Rule::$variant => $name,)* }
             }
 
-            /// Returns the rule of docs/invariants.md that has this one as a part.
+            /// Returns the rule of docs/internals/invariants.md that has this one as a part.
             pub const fn source(self) -> &'static str {
                 match self { $(Rule::$variant => $source,)* }
             }

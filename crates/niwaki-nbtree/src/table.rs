@@ -93,8 +93,8 @@ pub struct HeapGlance {
 }
 
 /// Decides which entries of a full leaf the index may delete
-/// (docs/design.md, "Bottom-up deletion"). The table implements this. The index chooses the heap
-/// blocks that a pass visits, and their order; the table judges block after block.
+/// (docs/internals/design.md, "Bottom-up deletion"). The table implements this. The index chooses
+/// the heap blocks that a pass visits, and their order; the table judges block after block.
 pub trait DeletionOracle {
     /// Begins a pass: the table judges entries as of now until the next call.
     fn begin(&self);

@@ -13,7 +13,8 @@ pub struct Corruption {
     pub block: Option<u32>,
     /// Item (line pointer) on the block, when known.
     pub item: Option<u16>,
-    /// Name of the invariant that does not hold (docs/invariants.md), `"checksum"` or `"format"`.
+    /// Name of the invariant that does not hold (docs/internals/invariants.md), `"checksum"` or
+    /// `"format"`.
     pub invariant: &'static str,
     /// The value found, and the value expected.
     pub detail: String,

@@ -1,4 +1,5 @@
-//! Tests of `docs/format.md` against the code: every row of its tables is looked up in real bytes.
+//! Tests of `docs/internals/format.md` against the code: every row of its tables is looked up in
+//! real bytes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use niwaki_storage::wal::{
 };
 use niwaki_storage::*;
 
-const FORMAT: &str = include_str!("../../../docs/format.md");
+const FORMAT: &str = include_str!("../../../docs/internals/format.md");
 
 /// Returns offset, size and name of each field in the table under a heading.
 fn table(heading: &str) -> Vec<(usize, usize, &'static str)> {

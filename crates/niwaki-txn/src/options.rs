@@ -16,8 +16,8 @@ pub struct TxnOptions {
     /// Time that a session waits for a lock before it looks for a deadlock. A session may set
     /// another time.
     pub deadlock_timeout: Duration,
-    /// Removes versions between snapshots too (docs/design.md, "Garbage by interval"). When off,
-    /// every version since the oldest snapshot is kept, as PostgreSQL does.
+    /// Removes versions between snapshots too (docs/internals/design.md, "Garbage by interval").
+    /// When off, every version since the oldest snapshot is kept, as PostgreSQL does.
     pub interval_gc: bool,
     /// Time that a waiter spins before it sleeps. Waking a sleeping thread costs more than this
     /// when the processor was idle.

@@ -1,4 +1,4 @@
-//! The rule for the names of `docs/invariants.md`.
+//! The rule for the names of `docs/internals/invariants.md`.
 //!
 //! Each name stands in an assertion or a check, and in a test. No other name is used as one.
 //!
@@ -10,7 +10,7 @@
 use super::source::{Piece, Source};
 use super::{Finding, Tree};
 
-const DOCUMENT: &str = "docs/invariants.md";
+const DOCUMENT: &str = "docs/internals/invariants.md";
 const NOT_BUILT: &str = "not built yet";
 
 struct Invariant {
@@ -116,8 +116,11 @@ mod tests {
     #[test]
     fn a_name_needs_a_check_and_a_test() {
         assert_eq!(found(TABLE, &[CODE, TEST]), [""; 0]);
-        assert_eq!(found(TABLE, &[CODE]), ["docs/invariants.md:3: B1 has no test that names it"]);
-        let nowhere = ["docs/invariants.md:3: B1 has no assertion and no check"];
+        assert_eq!(
+            found(TABLE, &[CODE]),
+            ["docs/internals/invariants.md:3: B1 has no test that names it"]
+        );
+        let nowhere = ["docs/internals/invariants.md:3: B1 has no assertion and no check"];
         assert_eq!(found(TABLE, &[TEST]), nowhere);
         let in_a_test = [TEST, ("crates/a/tests/u.rs", CODE.1)];
         assert_eq!(found(TABLE, &in_a_test), nowhere);
@@ -129,14 +132,15 @@ mod tests {
     fn a_name_needs_a_row() {
         let stranger =
             ("crates/a/src/b.rs", "fn f() {}\nfn g() { wrong(\"X7\", \"X8 is no check\") }");
-        let expected = ["crates/a/src/b.rs:2: X7 is not in docs/invariants.md"];
+        let expected = ["crates/a/src/b.rs:2: X7 is not in docs/internals/invariants.md"];
         assert_eq!(found(TABLE, &[CODE, TEST, stranger]), expected);
     }
 
     #[test]
     fn what_is_built_says_so() {
         let early = ("crates/a/src/b.rs", "fn f() { wrong(\"V1.a\") }");
-        let expected = ["docs/invariants.md:4: V1 is checked: take \"not built yet\" away"];
+        let expected =
+            ["docs/internals/invariants.md:4: V1 is checked: take \"not built yet\" away"];
         assert_eq!(found(TABLE, &[CODE, TEST, early]), expected);
     }
 }

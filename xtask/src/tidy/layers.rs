@@ -1,5 +1,5 @@
-//! The order of the crates: each depends only on crates before it, as `docs/ARCHITECTURE.md` draws
-//! it.
+//! The order of the crates: each depends only on crates before it, as
+//! `docs/internals/ARCHITECTURE.md` draws it.
 //!
 //! Dependencies of tests alone are free.
 

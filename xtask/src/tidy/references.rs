@@ -2,21 +2,21 @@
 //!
 //! | reference | entry |
 //! |---|---|
-//! | rule `hop-check` | a heading of `docs/invariants.md`, or a part in a bullet *model* there |
-//! | docs/design.md, "Buffers" | a heading of `docs/design.md` |
-//! | thread `warm` | a heading of `docs/threads.md` |
+//! | rule `hop-check` | a heading or a *model* part of `docs/internals/invariants.md` |
+//! | docs/internals/design.md, "Buffers" | a heading of `docs/internals/design.md` |
+//! | thread `warm` | a heading of `docs/internals/threads.md` |
 //!
 //! References stand in comments of Rust files, and anywhere in Markdown and Python files. A number
 //! in place of a name is a finding: the numbered lists are not in the tree.
 
 use super::{Finding, Source, Tree};
 
-const RULES: &str = "docs/invariants.md";
-const DESIGN: &str = "docs/design.md";
-const THREADS: &str = "docs/threads.md";
+const RULES: &str = "docs/internals/invariants.md";
+const DESIGN: &str = "docs/internals/design.md";
+const THREADS: &str = "docs/internals/threads.md";
 
 /// Beginning of a reference to the design; the heading and a quotation mark follow.
-const HEADING_OF: &str = "docs/design.md, \"";
+const HEADING_OF: &str = "docs/internals/design.md, \"";
 
 /// Separators of names in a list, longest first.
 const SEPARATORS: [&str; 3] = [", and `", " and `", ", `"];
@@ -223,32 +223,33 @@ mod tests {
     #[test]
     fn names_lead_to_entries() {
         let known = "Rule `stub`, rules `hop-check` and `one-latch`, thread `warm`'s, \
-                     docs/design.md, \"A full leaf\".";
+                     docs/internals/design.md, \"A full leaf\".";
         assert_eq!(found("docs/a.md", known), [""; 0]);
         assert_eq!(
             found("docs/a.md", "rule `x`"),
-            ["docs/a.md:1: docs/invariants.md has no rule `x`"]
+            ["docs/a.md:1: docs/internals/invariants.md has no rule `x`"]
         );
         assert_eq!(
             found("docs/a.md", "rules `stub` and `y`"),
-            ["docs/a.md:1: docs/invariants.md has no rule `y`"]
+            ["docs/a.md:1: docs/internals/invariants.md has no rule `y`"]
         );
         assert_eq!(
             found("bench/a.py", "\"\"\"Thread `hot`'s load.\"\"\""),
-            ["bench/a.py:1: docs/threads.md has no thread `hot`"]
+            ["bench/a.py:1: docs/internals/threads.md has no thread `hot`"]
         );
         assert_eq!(
-            found("docs/a.md", "(docs/design.md, \"Leaves\")"),
-            ["docs/a.md:1: docs/design.md has no heading \"Leaves\""]
+            found("docs/a.md", "(docs/internals/design.md, \"Leaves\")"),
+            ["docs/a.md:1: docs/internals/design.md has no heading \"Leaves\""]
         );
     }
 
     #[test]
     fn a_reference_may_be_broken_over_lines() {
-        let broken = "/// Text (rule\n/// `y`), docs/design.md, \"A\n/// full leaf\".\nfn f() {}";
+        let broken =
+            "/// Text (rule\n/// `y`), docs/internals/design.md, \"A\n/// full leaf\".\nfn f() {}";
         assert_eq!(
             found("crates/a/src/b.rs", broken),
-            ["crates/a/src/b.rs:1: docs/invariants.md has no rule `y`"]
+            ["crates/a/src/b.rs:1: docs/internals/invariants.md has no rule `y`"]
         );
         // The comments are not neighbours.
         assert_eq!(found("crates/a/src/b.rs", "// a rule\nfn f() {}\n// `y` is"), [""; 0]);

@@ -1,4 +1,4 @@
-//! Stored definitions of constraints (`docs/format.md`, catalog).
+//! Stored definitions of constraints (`docs/internals/format.md`, catalog).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Stored definitions of FOREIGN KEY constraints (`docs/format.md`, catalog).
+//! Stored definitions of FOREIGN KEY constraints (`docs/internals/format.md`, catalog).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Stored definitions of functions (`docs/format.md`, catalog).
+//! Stored definitions of functions (`docs/internals/format.md`, catalog).
 
 use niwaki_types::TypeOid;
 use serde::{Deserialize, Serialize};

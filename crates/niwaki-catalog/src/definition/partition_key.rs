@@ -1,4 +1,5 @@
-//! Stored definitions of partitioned tables and their partitions (`docs/format.md`, catalog).
+//! Stored definitions of partitioned tables and their partitions (`docs/internals/format.md`,
+//! catalog).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! Stored definitions of relations: the content of their catalog rows (`docs/format.md`, catalog).
+//! Stored definitions of relations: the content of their catalog rows (`docs/internals/format.md`,
+//! catalog).
 
 use niwaki_types::{ColumnType, TypeOid};
 use serde::{Deserialize, Serialize};

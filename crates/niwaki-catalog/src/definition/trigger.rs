@@ -1,4 +1,4 @@
-//! Stored definitions of row triggers (`docs/format.md`, catalog).
+//! Stored definitions of row triggers (`docs/internals/format.md`, catalog).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Stored definitions of types (`docs/format.md`, catalog).
+//! Stored definitions of types (`docs/internals/format.md`, catalog).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Stored definitions of views (`docs/format.md`, catalog).
+//! Stored definitions of views (`docs/internals/format.md`, catalog).
 //!
 //! A view is stored as text. Beside the text is the meaning of its names at the time of creation:
 //! relations, types and other objects by number, columns by position. Reading the text again with

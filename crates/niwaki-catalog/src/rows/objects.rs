@@ -1,4 +1,4 @@
-//! The table that stores the definitions (`docs/format.md`, catalog).
+//! The table that stores the definitions (`docs/internals/format.md`, catalog).
 //!
 //! ```text
 //! oid int8 | part int4 | schema int8 | name text | kind int2 | definition text

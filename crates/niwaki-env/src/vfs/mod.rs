@@ -2,7 +2,7 @@
 //!
 //! Paths are relative to the directory, use `/`, and are created only below existing folders.
 //! Durability is explicit, as on a real disk. [`VfsFile::sync_data`] makes bytes durable, and
-//! [`Vfs::sync_dir`] of their folder makes names durable (`docs/format.md`; reliability:
+//! [`Vfs::sync_dir`] of their folder makes names durable (`docs/internals/format.md`; reliability:
 //! crash-image model).
 
 mod content;

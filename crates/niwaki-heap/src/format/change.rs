@@ -1,7 +1,7 @@
 //! Changes of a heap page, made by the same function at run time and in redo.
 //!
 //! So redo is the change (W3). The bytes that describe a change in the log are here too
-//! (`docs/format.md`).
+//! (`docs/internals/format.md`).
 #![deny(clippy::indexing_slicing)]
 
 use niwaki_env::seeded_bug;

@@ -1,4 +1,4 @@
-//! The tuple header: 24 bytes in front of each row (`docs/format.md`).
+//! The tuple header: 24 bytes in front of each row (`docs/internals/format.md`).
 //!
 //! ```text
 //!  0  xmin u32         inserter, relative to the page's xid base; 0 invalid, 1 frozen
@@ -43,7 +43,7 @@ pub mod flags {
     /// `cid` is a combo number.
     pub const COMBO_CID: u16 = 1 << 8;
     /// xmax and link come from a removed successor (relinking,
-    /// docs/design.md, "Garbage by interval").
+    /// docs/internals/design.md, "Garbage by interval").
     pub const RELINKED: u16 = 1 << 9;
     /// Hint: xmin committed before every snapshot, and its commit is flushed.
     pub const XMIN_ALL_VISIBLE: u16 = 1 << 10;

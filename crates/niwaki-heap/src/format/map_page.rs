@@ -1,4 +1,5 @@
-//! Pages of the visibility map, and the log's description of their changes (`docs/format.md`).
+//! Pages of the visibility map, and the log's description of their changes
+//! (`docs/internals/format.md`).
 #![deny(clippy::indexing_slicing)]
 
 use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE, Page};

@@ -1,6 +1,6 @@
 //! The visibility map: the only record that every snapshot sees all of a page.
 //!
-//! Heap pages have no flag for that (docs/design.md, "Visibility map").
+//! Heap pages have no flag for that (docs/internals/design.md, "Visibility map").
 //!
 //! ```text
 //! in memory   one atomic load tells    set and cleared together, heap page latched exclusively:

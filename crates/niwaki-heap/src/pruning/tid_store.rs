@@ -26,7 +26,7 @@ struct Place {
 
 /// A set of TIDs, filled block by block in ascending order. A block with one TID takes about 11
 /// bytes. A block with many takes 9 bytes, and a bit for each line pointer.
-/// docs/design.md, "Vacuum".
+/// docs/internals/design.md, "Vacuum".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TidStore {
     blocks: Vec<Place>,

@@ -1,5 +1,5 @@
 //! The gardener: a cleaner that takes up the roots that pruning noted, one by one
-//! (docs/design.md, "Gardener").
+//! (docs/internals/design.md, "Gardener").
 //!
 //! ```text
 //! look at the root   every (index, key) of its record:                      look at it again

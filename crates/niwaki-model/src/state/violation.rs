@@ -2,10 +2,10 @@
 
 use std::fmt::{Display, Formatter};
 
-/// The name of a broken invariant. The first group has the names of `docs/invariants.md`; the
-/// second is about results that sessions see.
+/// The name of a broken invariant. The first group has the names of `docs/internals/invariants.md`;
+/// the second is about results that sessions see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "docs/invariants.md says what these are")]
+#[expect(missing_docs, reason = "docs/internals/invariants.md says what these are")]
 pub enum Invariant {
     H1,
     H2,

@@ -1,5 +1,5 @@
 //! Updates, deletions and row locks: from a snapshot's visible version to the row's newest version
-//! (docs/design.md, "The update rule").
+//! (docs/internals/design.md, "The update rule").
 
 use crate::access::snapshots::{collect, wait_for};
 use crate::access::transaction::{Refused, Transaction};

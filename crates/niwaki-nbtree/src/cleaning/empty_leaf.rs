@@ -14,7 +14,7 @@
 //! The last leaf of the tree is left to simple deletion. It cannot go, and insertions come to it.
 //! In a queue that runs empty again and again, each row would cost a record.
 //!
-//! Source: docs/design.md, "Empty and sparse pages".
+//! Source: docs/internals/design.md, "Empty and sparse pages".
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::buffer::PageWrite;

@@ -23,7 +23,7 @@
 //! its entries would go to a page of another parent. The rightmost leaf takes no entries over:
 //! insertions come to it without a descent.
 //!
-//! Source: docs/design.md, "Empty and sparse pages"; Lanin and Shasha 1986.
+//! Source: docs/internals/design.md, "Empty and sparse pages"; Lanin and Shasha 1986.
 //!
 //! [`Recycling::entries_shift`]: crate::memory::recycle::Recycling::entries_shift
 

@@ -25,7 +25,7 @@
 //!   change the parent's own bound.
 //! - A page whose split is not complete, or that has no downlink yet.
 //!
-//! Source: docs/design.md, "Empty and sparse pages"; Lanin and Shasha 1986.
+//! Source: docs/internals/design.md, "Empty and sparse pages"; Lanin and Shasha 1986.
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::buffer::PageWrite;

@@ -7,9 +7,9 @@ use niwaki_storage::{Tid, Xid};
 pub enum InsertOutcome {
     /// The entry was inserted.
     Inserted,
-    /// The entry existed already (docs/design.md, "Index entries"): nothing was inserted. Its
-    /// LP_DEAD mark, if any, is gone, and scans that read the leaf before can no longer mark the
-    /// entry.
+    /// The entry existed already (docs/internals/design.md, "Index entries"): nothing was inserted.
+    /// Its LP_DEAD mark, if any, is gone, and scans that read the leaf before can no longer mark
+    /// the entry.
     AlreadyThere,
     /// A live row has this key: the entry at this TID. Nothing was inserted.
     Conflict(Tid),

@@ -8,7 +8,7 @@
 //! (asynchronous commits). The check deletes them once there are several: else each update of a hot
 //! row would look at all versions since the last flush.
 //!
-//! Source: docs/design.md, "Unique checks"; rule `unique-check`.
+//! Source: docs/internals/design.md, "Unique checks"; rule `unique-check`.
 
 use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::Tid;

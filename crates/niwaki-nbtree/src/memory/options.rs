@@ -5,7 +5,8 @@ use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 /// The way to divide a full page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SplitStrategy {
-    /// Weighs free space against the length of the new pivot (docs/design.md, "Split points").
+    /// Weighs free space against the length of the new pivot (docs/internals/design.md, "Split
+    /// points").
     #[default]
     Informed,
     /// Divides the bytes in half and looks at nothing else. For measuring the value of the choice.
@@ -24,7 +25,8 @@ pub enum VersionHint {
     Page,
 }
 
-/// Settings of one index (docs/design.md, "Switches"). `Default` is the best known setting.
+/// Settings of one index (docs/internals/design.md, "Switches"). `Default` is the best known
+/// setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexOptions {
     /// Fill factor of leaf pages, in percent (10..=100), after splits at the right end and bulk

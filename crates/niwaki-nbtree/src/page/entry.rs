@@ -18,7 +18,7 @@ pub struct BatchEntry<'a> {
     /// Key bytes, as inserted.
     pub key: &'a [u8],
     /// INCLUDE payload, as inserted. It may be stale while the chain root is `mixed`: a root with
-    /// several keys (docs/design.md, "Index entries").
+    /// several keys (docs/internals/design.md, "Index entries").
     pub payload: &'a [u8],
     /// TID of the chain root.
     pub tid: Tid,
@@ -35,7 +35,7 @@ pub struct NewEntry<'a> {
     pub tid: Tid,
     /// The inserting transaction, for the log.
     pub xid: Xid,
-    /// True if the row moved and its key did not change (docs/design.md, "Index entries"). This is
-    /// a reason to look for dead versions before a split (bottom-up deletion).
+    /// True if the row moved and its key did not change (docs/internals/design.md, "Index
+    /// entries"). This is a reason to look for dead versions before a split (bottom-up deletion).
     pub logically_unchanged: bool,
 }

@@ -51,7 +51,7 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 /// then takes the left TID, so that the pivot itself belongs to the left. INCLUDE payload never
 /// gets into a pivot.
 ///
-/// Source: docs/design.md, "Split points"; thread `tid-key`.
+/// Source: docs/internals/design.md, "Split points"; thread `tid-key`.
 pub(crate) fn separator<'a>(
     last_left: (&'a [u8], Tid),
     first_right: (&'a [u8], Tid),

@@ -21,7 +21,7 @@
 //! leaf's last pass may have failed under the same oldest snapshot, and the leaf has hardly any
 //! entry more.
 //!
-//! Source: thread `bottom-up-deletion`; docs/design.md, "Bottom-up deletion".
+//! Source: thread `bottom-up-deletion`; docs/internals/design.md, "Bottom-up deletion".
 
 use niwaki_storage::BlockNumber;
 use niwaki_storage::buffer::PageWrite;

@@ -18,7 +18,7 @@
 //! |<------------ SINGLE_VALUE_FILL ----------->|  these go right
 //! ```
 //!
-//! Source: docs/design.md, "A full leaf"; `split_point.rs` for the split.
+//! Source: docs/internals/design.md, "A full leaf"; `split_point.rs` for the split.
 
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::record::LoggedPage;

@@ -11,7 +11,7 @@
 //! for a disk. So blocks that are not in memory are read in first, without the latch, and the
 //! insertion starts again. If the leaf has changed, only the reading is lost.
 //!
-//! Source: docs/design.md, "A full leaf".
+//! Source: docs/internals/design.md, "A full leaf".
 
 use niwaki_storage::BlockNumber;
 use niwaki_storage::buffer::PageWrite;

@@ -25,7 +25,8 @@
 //! (`split_point.rs`), a right sibling under another parent, and a pivot that does not fit the
 //! parent.
 //!
-//! Source: docs/design.md, "A full leaf"; Knuth 1973, 6.2.4 (B*-trees); Küspert 1983 for the gain.
+//! Source: docs/internals/design.md, "A full leaf"; Knuth 1973, 6.2.4 (B*-trees); Küspert 1983 for
+//! the gain.
 //!
 //! [`Recycling::entries_shift`]: crate::memory::recycle::Recycling::entries_shift
 

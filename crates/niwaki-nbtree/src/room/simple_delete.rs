@@ -5,7 +5,7 @@
 //! goes too if the table allows. Those blocks are visited anyway, or likely in cache. Without a
 //! marked entry, nothing is tried.
 //!
-//! Source: docs/design.md, "A full leaf"; thread `bottom-up-deletion`.
+//! Source: docs/internals/design.md, "A full leaf"; thread `bottom-up-deletion`.
 
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::page::Page;

@@ -27,7 +27,7 @@
 //! on, to every block if need be: a glance costs much less than the split of a leaf that has dead
 //! entries.
 //!
-//! Source: thread `bottom-up-deletion`; docs/design.md, "Bottom-up deletion".
+//! Source: thread `bottom-up-deletion`; docs/internals/design.md, "Bottom-up deletion".
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::{BlockNumber, OffsetNumber};

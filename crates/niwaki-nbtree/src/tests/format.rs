@@ -1,5 +1,5 @@
-//! Checks `docs/format.md` against the code. Every row of its tables about the index is looked up
-//! in bytes that the code made, from values that show where they are.
+//! Checks `docs/internals/format.md` against the code. Every row of its tables about the index is
+//! looked up in bytes that the code made, from values that show where they are.
 
 use niwaki_storage::page::Page;
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid};
@@ -8,7 +8,7 @@ use crate::page::change::SplitLeft;
 use crate::page::layout::{IndexPage, Meta, flag};
 use crate::page::tuple::{info, posting_bytes, push_leaf, push_pivot};
 
-const FORMAT: &str = include_str!("../../../../docs/format.md");
+const FORMAT: &str = include_str!("../../../../docs/internals/format.md");
 
 /// Returns the rows of the table under a heading: position, size (`None`: to the end), name.
 fn table(heading: &str) -> Vec<(usize, Option<usize>, String)> {

@@ -17,7 +17,7 @@
 //! single value     | k k k k k k k k k k k k k | k|  TIDs ascend like keys at the right end
 //! ```
 //!
-//! Source: docs/design.md, "Split points"; thread `tid-key`.
+//! Source: docs/internals/design.md, "Split points"; thread `tid-key`.
 
 use niwaki_storage::Tid;
 

@@ -1,7 +1,8 @@
 //! Decoding of the client's messages, which borrow from the input buffer.
 //!
 //! Every count and length is checked against the received bytes before it is used. These functions
-//! allocate nothing, and no input can make them panic (`docs/decisions/0001-own-wire-codec.md`).
+//! allocate nothing, and no input can make them panic
+//! (`docs/internals/decisions/0001-own-wire-codec.md`).
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 

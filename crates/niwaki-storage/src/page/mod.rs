@@ -1,4 +1,4 @@
-//! The 8 KiB page: header, line pointers, tuples, special area (`docs/format.md`).
+//! The 8 KiB page: header, line pointers, tuples, special area (`docs/internals/format.md`).
 //!
 //! ```text
 //! 0        lsn u64           8        checksum u32      12  flags u16

@@ -63,7 +63,7 @@ enum Named {
 /// A stream looks ahead by a sixteenth of the pool at most. Reads under way pin a quarter of the
 /// pool at most, of all streams together. A stream with a ring looks ahead by half of the ring.
 /// Blocks that are named and blocks that were given back share the ring's frames.
-/// docs/design.md, "Read streams".
+/// docs/internals/design.md, "Read streams".
 pub struct ReadStream {
     file: RelFileId,
     fork: Fork,

@@ -1,4 +1,4 @@
-//! Consistency check of heap against indexes: invariants X1 to X4 (`docs/invariants.md`).
+//! Consistency check of heap against indexes: invariants X1 to X4 (`docs/internals/invariants.md`).
 
 use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_heap::{ItemKind, Live, VersionRow};

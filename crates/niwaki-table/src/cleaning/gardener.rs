@@ -1,4 +1,5 @@
-//! The gardener removes index entries whose versions pruning removed (docs/design.md, "Gardener").
+//! The gardener removes index entries whose versions pruning removed (docs/internals/design.md,
+//! "Gardener").
 //!
 //! ```text
 //!  pruning (under the page's latch)

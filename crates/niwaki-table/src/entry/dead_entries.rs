@@ -19,7 +19,7 @@ use crate::relation::table::Table;
 /// which some are always open, block nothing for long.
 const OLD_LOG_BYTES: u64 = 1 << 20;
 
-/// Judges the entries of a leaf (docs/design.md, "Bottom-up deletion").
+/// Judges the entries of a leaf (docs/internals/design.md, "Bottom-up deletion").
 pub(crate) struct DeadEntries<'t> {
     table: &'t Table,
     index: usize,

@@ -40,7 +40,7 @@ pub enum UniqueCheckTime {
 }
 
 /// The updates that make a heap-only version, if the version fits on the page
-/// (docs/design.md, "Switches").
+/// (docs/internals/design.md, "Switches").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum HeapOnlyUpdates {
     /// All updates. Each index whose key changed gets an entry for the chain root, which becomes

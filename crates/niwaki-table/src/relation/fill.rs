@@ -12,7 +12,7 @@
 //! fills pages less, never more. It concerns inserted rows, not rows that move, and starts anew
 //! after a restart.
 //!
-//! Source: docs/design.md, "Placement and free space".
+//! Source: docs/internals/design.md, "Placement and free space".
 
 use niwaki_env::sync::plain_atomic::{AtomicU32, AtomicU64, Ordering};
 

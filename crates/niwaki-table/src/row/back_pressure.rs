@@ -6,7 +6,7 @@
 //! (`version_split_delay`, off by default). The update sleeps after its work is done: no latch is
 //! held, and cancel and timeouts end the delay.
 //!
-//! Source: docs/design.md, "Back-pressure".
+//! Source: docs/internals/design.md, "Back-pressure".
 
 use std::time::Duration;
 

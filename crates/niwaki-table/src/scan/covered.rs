@@ -40,8 +40,8 @@ impl Table {
             None => Ok(false),
             Some(true) => self.decode_entry(entry, payload, needed, out).map(|()| true),
             // The chain has several keys, or payloads, so the values come from the row itself
-            // (docs/design.md, "Index entries"). The row that the snapshot sees does not change in
-            // between.
+            // (docs/internals/design.md, "Index entries"). The row that the snapshot sees does not
+            // change in between.
             Some(false) => self.fetch_through(view, entry, needed, out),
         }
     }

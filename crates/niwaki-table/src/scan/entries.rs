@@ -92,7 +92,7 @@ enum Verdict {
 
 /// Notes which entries lead to all-visible pages. While the leaf's latch is held, an entry leads to
 /// the row it was made for. Later its line pointer may belong to another row
-/// (docs/design.md, "Visibility map").
+/// (docs/internals/design.md, "Visibility map").
 fn look_at_map(heap: &Heap<'_>, batch: &LeafBatch, seen_by_all: &mut Vec<u64>) {
     seen_by_all.clear();
     seen_by_all.resize(batch.len().div_ceil(64), 0);

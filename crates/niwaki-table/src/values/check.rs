@@ -1,4 +1,4 @@
-//! Check of versions against pieces (`docs/invariants.md`).
+//! Check of versions against pieces (`docs/internals/invariants.md`).
 //!
 //! H3.a: every value that a snapshot may see is whole. H1.a: every piece that a snapshot may need
 //! belongs to a version.

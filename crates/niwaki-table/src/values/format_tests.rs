@@ -1,11 +1,11 @@
-//! Tests that `docs/format.md` describes the bytes that the code writes.
+//! Tests that `docs/internals/format.md` describes the bytes that the code writes.
 
 use niwaki_storage::{Tid, Xid};
 use niwaki_types::{Compression, ValuePointer};
 
 use crate::values::pieces::write_piece;
 
-const FORMAT: &str = include_str!("../../../../docs/format.md");
+const FORMAT: &str = include_str!("../../../../docs/internals/format.md");
 
 /// Compares bytes with the table under a heading: field after field, up to the end.
 fn assert_fields(heading: &str, bytes: &[u8], expected: &[(&str, u64)]) {

@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    const FORMAT: &str = include_str!("../../../../docs/format.md");
+    const FORMAT: &str = include_str!("../../../../docs/internals/format.md");
 
     /// Returns offset, size and name of each row of the table under a heading. A field without a
     /// size extends to the end.
