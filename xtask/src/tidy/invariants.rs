@@ -2,16 +2,19 @@
 //!
 //! Each name stands in an assertion or a check, and in a test. No other name is used as one.
 //!
-//! An assertion or check names its invariant in a string: the whole string is the name (a finding
-//! of `niwaki check`), or the string begins with it and a colon (the message of an assertion). A
-//! finer check has a letter behind a dot, `H1.a`. A test may name it in a string or a comment. A
-//! row that says "not built yet" needs neither, and must lose those words when there is one.
+//! The macro `invariant!(X2, …)` asserts its first argument. Other assertions and checks name their
+//! invariant in a string: the whole string is the name (a finding of `niwaki check`), or the string
+//! begins with it and a colon (the message of an assertion). A finer check has a letter behind a
+//! dot, `H1.a`. A test may name it in a string or a comment. A row that says "not built yet" needs
+//! neither, and must lose those words when there is one.
 
 use super::source::{Piece, Source};
 use super::{Finding, Tree};
 
 const DOCUMENT: &str = "docs/internals/invariants.md";
 const NOT_BUILT: &str = "not built yet";
+/// Beginning of a call of the macro that asserts an invariant.
+const MACRO: &str = "invariant!(";
 
 struct Invariant {
     line: usize,
@@ -27,10 +30,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for invariant in &invariants {
         let Invariant { line, name, built } = invariant;
-        let checked = tree.sources.iter().any(|source| {
-            let mut strings = source.strings.iter().filter(|piece| !source.is_test(piece.line));
-            strings.any(|piece| asserted(&piece.text) == Some(name))
-        });
+        let checked =
+            tree.sources.iter().any(|source| uses(source).iter().any(|(_, used)| used == name));
         let tested = tree.sources.iter().any(|source| {
             let mut pieces = source.strings.iter().chain(&source.comments);
             pieces.any(|piece| source.is_test(piece.line) && names(&piece.text).any(|n| n == name))
@@ -50,16 +51,41 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Returns the names that are used as invariants and that the document does not have.
-fn strangers<'a>(
-    source: &'a Source,
-    invariants: &'a [Invariant],
-) -> impl Iterator<Item = Finding> + 'a {
-    let used = source.strings.iter().filter(|piece| !source.is_test(piece.line));
-    used.filter_map(move |Piece { line, text }| {
-        let name = asserted(text)?;
-        let known = invariants.iter().any(|invariant| invariant.name == name);
-        (!known).then(|| Finding::new(&source.path, *line, format!("{name} is not in {DOCUMENT}")))
-    })
+fn strangers(source: &Source, invariants: &[Invariant]) -> Vec<Finding> {
+    let known = |name: &str| invariants.iter().any(|invariant| invariant.name == name);
+    let strangers = uses(source).into_iter().filter(|(_, name)| !known(name));
+    strangers
+        .map(|(line, name)| {
+            Finding::new(&source.path, line, format!("{name} is not in {DOCUMENT}"))
+        })
+        .collect()
+}
+
+/// Returns the names in assertions and checks outside of tests, with their lines.
+fn uses(source: &Source) -> Vec<(usize, String)> {
+    let strings = source.strings.iter();
+    let strings =
+        strings.filter_map(|Piece { line, text }| Some((*line, asserted(text)?.to_owned())));
+    let all = strings.chain(macros(source));
+    all.filter(|(line, _)| !source.is_test(*line)).collect()
+}
+
+/// Returns the first arguments of the macro `invariant!`, with the lines of the calls.
+fn macros(source: &Source) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (at, text) in (1..).zip(&source.code) {
+        for (call, _) in text.match_indices(MACRO) {
+            if text[..call].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+                continue;
+            }
+            // The argument may stand on the next line.
+            let next = source.code.get(at).map_or("", String::as_str);
+            let rest = format!("{} {next}", &text[call + MACRO.len()..]);
+            let name = rest.trim_start().split(|c: char| !c.is_alphanumeric() && c != '_').next();
+            found.push((at, name.unwrap_or_default().to_owned()));
+        }
+    }
+    found
 }
 
 /// Reads the rows of the table: `| **NAME** | what holds |`.
@@ -134,6 +160,19 @@ mod tests {
             ("crates/a/src/b.rs", "fn f() {}\nfn g() { wrong(\"X7\", \"X8 is no check\") }");
         let expected = ["crates/a/src/b.rs:2: X7 is not in docs/internals/invariants.md"];
         assert_eq!(found(TABLE, &[CODE, TEST, stranger]), expected);
+    }
+
+    #[test]
+    fn the_macro_asserts_its_first_argument() {
+        let code = ("crates/a/src/lib.rs", "fn f() { niwaki_env::invariant!(B1, x, \"y\") }");
+        assert_eq!(found(TABLE, &[code, TEST]), [""; 0]);
+        let broken = ("crates/a/src/lib.rs", "fn f() {\n    invariant!(\n        B1,\n x) }");
+        assert_eq!(found(TABLE, &[broken, TEST]), [""; 0]);
+        let stranger = ("crates/a/src/b.rs", "fn f() {\n invariant!(X9, x); my_invariant!(Y) }");
+        let expected = ["crates/a/src/b.rs:2: X9 is not in docs/internals/invariants.md"];
+        assert_eq!(found(TABLE, &[CODE, TEST, stranger]), expected);
+        let in_a_test = ("crates/a/src/b.rs", "#[cfg(test)]\nmod tests { invariant!(X9, x); }");
+        assert_eq!(found(TABLE, &[CODE, TEST, in_a_test]), [""; 0]);
     }
 
     #[test]
