@@ -4,6 +4,7 @@
 
 mod bugs;
 mod circles;
+mod dependencies;
 mod imports;
 mod invariants;
 mod layers;
@@ -100,9 +101,10 @@ impl Tree {
 
 /// Runs all rules on the tree.
 fn findings(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 12] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 13] = [
         bugs::check,
         circles::check,
+        dependencies::check,
         invariants::check,
         layers::check,
         links::check,

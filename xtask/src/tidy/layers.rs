@@ -61,7 +61,7 @@ fn crate_of(path: &str) -> Option<&str> {
 }
 
 /// Returns the names under `[dependencies]`, `[build-dependencies]` and `[target.….dependencies]`.
-fn dependencies(manifest: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn dependencies(manifest: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut inside = false;
     (1..).zip(manifest.lines()).filter_map(move |(line, text)| {
         if let Some(section) = text.strip_prefix('[') {
