@@ -4,6 +4,7 @@
 
 mod bugs;
 mod circles;
+mod density;
 mod dependencies;
 mod imports;
 mod invariants;
@@ -101,9 +102,10 @@ impl Tree {
 
 /// Runs all rules on the tree.
 fn findings(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 13] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 14] = [
         bugs::check,
         circles::check,
+        density::check,
         dependencies::check,
         invariants::check,
         layers::check,
