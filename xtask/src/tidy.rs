@@ -10,6 +10,7 @@ mod imports;
 mod invariants;
 mod layers;
 mod links;
+mod names;
 mod panics;
 mod references;
 mod scripts;
@@ -102,7 +103,7 @@ impl Tree {
 
 /// Runs all rules on the tree.
 fn findings(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 14] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 15] = [
         bugs::check,
         circles::check,
         density::check,
@@ -110,6 +111,7 @@ fn findings(tree: &Tree) -> Vec<Finding> {
         invariants::check,
         layers::check,
         links::check,
+        names::check,
         panics::check,
         references::check,
         scripts::check,
