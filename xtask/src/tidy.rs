@@ -12,6 +12,7 @@ mod layers;
 mod links;
 mod names;
 mod panics;
+mod prose;
 mod references;
 mod scripts;
 mod seams;
@@ -103,7 +104,7 @@ impl Tree {
 
 /// Runs all rules on the tree.
 fn findings(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 15] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 16] = [
         bugs::check,
         circles::check,
         density::check,
@@ -113,6 +114,7 @@ fn findings(tree: &Tree) -> Vec<Finding> {
         links::check,
         names::check,
         panics::check,
+        prose::check,
         references::check,
         scripts::check,
         seams::check,

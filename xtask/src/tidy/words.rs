@@ -47,9 +47,9 @@ fn findings(source: &Source) -> Vec<Finding> {
     all
 }
 
-/// The riddles in a comment, each once.
-fn riddles(comment: &str) -> impl Iterator<Item = &'static str> {
-    let text = comment.to_lowercase();
+/// The riddles in a text, each once.
+pub(super) fn riddles(text: &str) -> impl Iterator<Item = &'static str> {
+    let text = text.to_lowercase();
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let text = format!(" {} ", words.collect::<Vec<_>>().join(" "));
     RIDDLES.into_iter().filter(move |riddle| text.contains(&format!(" {riddle} ")))
