@@ -21,7 +21,7 @@ pub struct Scenario {
 /// The mixture of all kinds of actors.
 pub const MIXTURE: Scenario = Scenario {
     name: "mixture",
-    about: "three or four sessions of random statements, and whoever else comes by",
+    about: "three or four sessions of random statements, beside cleaners, readers and builds",
     plan: mixture,
 };
 
@@ -111,115 +111,115 @@ macro_rules! stories {
 
 stories! {
     NoDuplicates 1000 there_and_back,
-        "a key goes there and back: two entries for the row";
+        "a key changes and changes back, and the row has two entries";
     Revive 1000 there_and_back,
-        "a key comes back to an entry that was marked dead meanwhile: no scan finds the row";
+        "a key comes back, its entry was marked dead meanwhile, and no scan finds the row";
     Recheck 1000 there_and_back,
-        "an old entry leads to the new version: the row for a key it does not have";
+        "an old entry leads to the new version, and a scan returns the row for a key that it does not have";
     KillUnchanged 1000 there_and_back,
-        "judged dead, then the key comes back, then marked: no scan finds the row";
+        "a scan judges an entry dead, the key comes back, the scan marks the entry, and no scan finds the row";
     ReuseAfterEntries 1000 delete_and_insert,
-        "an old entry leads to whatever uses its line pointer now";
+        "an old entry leads to another row, which uses the line pointer now";
     MapUnderLatch 2000 deleted_and_all_visible,
-        "an entry is read, the row is removed, the page becomes all-visible: the row is there again";
+        "a scan reads an entry, the row is removed, the page becomes all-visible, and the scan returns the row";
     MapHorizon 1000 changed_beside_an_old_reader,
-        "an index-only scan shows an old reader what was committed after its snapshot";
+        "an index-only scan shows an old reader a change that was committed after its snapshot";
     MapUnmixed 1000 changed_and_cleaned,
         "an index-only scan believes an old entry, and shows the row twice";
     Published 1000 two_writers,
-        "one acts on a commit that its next snapshot does not see: the row twice";
+        "a session acts on a commit that its next snapshot does not see, and the row is there twice";
     UnmixCounter 2000 changed_and_cleaned,
-        "an old entry is read, deleted, the root cleared: the scan trusts the entry and shows the row twice";
+        "a scan reads an old entry, the entry is deleted, the root is cleared, and the scan trusts the entry";
     EndPublished 4000 changed_and_pruned,
-        "removed before the commit is published: the next snapshot has lost the row";
+        "a version is removed before its end is published, and the next snapshot loses the row";
     PublishedFirst 4000 changed_and_pruned,
-        "a snapshot is taken between the slots and the published CSN: its version is removed";
+        "a session takes a snapshot between the two reads of the collector, and loses the version that it sees";
     Pending 1000 statements_beside_changes,
-        "the slot shows the old snapshot while the new one is being taken: the new one loses rows";
+        "the slot shows the old snapshot while the session takes a new one, and the new snapshot loses rows";
     SnapshotShared 2000 shared_snapshot,
-        "copied to a slot that was read before, released from one that is read after: nobody sees it";
+        "a snapshot moves from a slot that the collector has yet to read to one that it has read, and is missed";
     OneLatch 4000 follower_beside_pruning,
-        "the next version is pruned between two looks at the page: the update is lost";
+        "the next version is pruned between two looks at the page, and the update is lost";
     Restart 12000 follower_that_waits,
-        "the version at which it waited is pruned meanwhile, its line pointer another row's";
+        "the version at which the follower waited is pruned, and another row has the line pointer";
     Stub 1000 moved_and_changed,
-        "a redirect leads past the version whose xmin the follower expects: the update is lost";
+        "a redirect leads past the version whose xmin the follower expects, and the update is lost";
     StubsForFollowers 1000 moved_beside_a_report,
-        "each move leaves a stub for as long as the report runs";
+        "each move leaves a stub, which stays as long as the report runs";
     HopCheck 8000 moved_and_deleted,
-        "the successor's line pointer is another row's: the wrong row is changed";
+        "another row has the line pointer of the next version, and the wrong row is changed";
     RelinkXmax 1000 changed_beside_an_old_reader,
-        "the link and the xmax do not belong together: the rest of the chain is lost";
+        "link and xmax do not belong together, and the rest of the chain is lost";
     CompleteRecord 4000 changed_and_cleaned,
-        "an entry whose key was lost from the record stays, and is trusted";
+        "the record loses a key, so the entry of this key stays, and a scan trusts it";
     SeenAfter 4000 changed_and_settled,
-        "the root is cleared while the entry is still there, and trusted";
+        "the root is cleared while an old entry is still there, and a scan trusts the entry";
     UnknownStays 8000 expression_changed_and_settled,
-        "a version of unknown key comes while the leaf is looked for: the entry is trusted";
+        "a version of unknown key comes during the descent to the leaf, and a scan trusts the old entry";
     OwnRecord 8000 dead_and_dead_again,
-        "seen to for the row that had the line pointer before: freed, with an entry that leads to it";
+        "clean-up for the former row counts for the new row, and the line pointer is freed under an entry";
     LastOfChain 20000 aborted_before_a_build,
-        "entries of a key are seen to that the row never had in the new index: its own leads to nothing";
+        "the clean-up of a new index uses a key that the row never had there, so its real entry leads to nothing";
     ChangesWait 8000 dropped_and_rolled_back,
-        "seen to while an index was dropped, which is back: freed, with an entry there that leads to it";
+        "clean-up passes over a dropped index, the drop is rolled back, and a line pointer is freed under an entry";
     OutsideChain 1000 aborted_and_cleaned,
-        "the entry of an aborted version that is not pruned yet stays, and is trusted";
+        "the entry of an aborted version that is not pruned yet stays, and a scan trusts it";
     Cleaning 1000 changed_while_cleaned,
-        "an update comes and goes behind the cleaner's back: its entry stays, and is trusted";
+        "an update comes and aborts while the cleaner is at work, its entry stays, and a scan trusts it";
     MixedFirst 1000 there_and_back,
-        "the entry is there before the mark: the row for a key it does not have";
+        "the entry is there before the mark, and a scan returns the row for a key that it does not have";
     PredicateMixes 1000 predicate_turns,
-        "the entry leads to a version that is not of the index any more";
+        "the entry leads to a version that no longer belongs to the index";
     PayloadMixes 1000 payload_changes,
-        "an index-only scan shows the entry's payload, which is an older version's";
+        "an index-only scan shows the payload of an older version";
     AbortKeepsMixed 1000 aborted_and_cleaned,
-        "the aborted update's entry is trusted";
+        "a scan trusts the entry of the aborted update";
     ClearByVisit 1000 there_and_back,
-        "the old key's entry is trusted";
+        "a scan trusts the entry of the old key";
     OneCleaner 1000 several_cleaners,
-        "freed, used, dead again, and freed by somebody with an older list: an entry to nothing";
+        "a line pointer is freed, used, and dead again; a cleaner with an older list frees it under an entry";
     OneHold 2000 changed_and_cleaned_back,
-        "judged deletable, then the key comes back, then deleted: no scan finds the row";
+        "a cleaner judges an entry, the key comes back, the cleaner deletes the entry, and no scan finds the row";
     ArrivalsCounted 2000 changed_and_tended_back,
-        "a pass leaves the key behind, then it comes back, then its entry is deleted: no scan finds the row";
+        "a pass leaves a key behind, the key comes back, its entry is deleted, and no scan finds the row";
     UniqueAllVersions 1000 key_of_a_rollback,
-        "the newest version has another key, and is rolled back: two rows with one key";
+        "the newest version has another key and is rolled back, and two rows have one key";
     UniqueBeforeDuplicate 1000 key_taken_meanwhile,
-        "the old entry is there, so nobody asks who has the key now: two rows with one key";
+        "the old entry is there, so the insertion checks nothing, and two rows have one key";
     UniqueOwnRoot 1000 there_and_back,
-        "a row's own old version refuses it the key";
+        "a row's own old version keeps the row from getting the key";
     BuildExcludesCleaners 1000 build_beside_cleaners,
-        "read by the build, freed, used by another row, then loaded: a wrong entry for ever";
+        "the build reads a row, another row gets the line pointer, and the build loads a wrong entry";
     BuildSetsMixed 1000 build_beside_changes,
-        "the build gives a root two keys, and both are trusted";
+        "the build gives a root two keys, and scans trust both";
     BuildEndsRecords 8000 build_beside_settling,
-        "read by the build, dead, seen to in the other indexes, then loaded: freed under its entry";
+        "the build reads a row, the row dies and is cleaned up elsewhere, and the line pointer is freed under the built entry";
     CompareUnready 1000 build_beside_changes,
-        "a change of a key that only the new index has leaves no mark";
+        "a key changes that only the new index has, and the root gets no mark";
     ValidateAll 1000 build_beside_changes,
-        "an old reader uses the new index and misses the version that only it sees";
+        "an old reader uses the new index, and misses the version that no other snapshot sees";
     SuppressionBumps 1000 there_and_back,
-        "judged dead, then a duplicate suppressed, then marked: no scan finds the row";
+        "a scan judges an entry dead, a duplicate is suppressed, the scan marks the entry, and no scan finds the row";
     LeafVersionGlobal 2000 there_and_back_evicted,
-        "the leaf was changed, and comes back with the version it had: the mark is wrong";
+        "the leaf changes, comes back with the version that it had, and a scan marks a living entry";
     ReviveLogged 6000 revived_and_crashed,
-        "the mark is on disk, taken back in memory only: after a crash no scan finds the row";
+        "the mark is on disk and is taken back only in memory, and after a crash no scan finds the row";
     KillFlushed 1000 deleted_and_crashed,
-        "the mark is on disk, the deletion is not: after a crash no scan finds the row";
+        "the mark is on disk, the deletion is not, and after a crash no scan finds the row";
     PayloadRewritten 1000 payload_changed_and_cleaned,
-        "the entry has an older version's payload, and is trusted";
+        "the entry has the payload of an older version, and a scan trusts it";
     LocksCarried 1000 locked_and_moved,
-        "a locked row moves, and is deleted in spite of the lock";
+        "a locked row moves, and another session deletes it in spite of the lock";
     LockedRootStays 10000 locked_and_reused,
-        "a lock counts for the row that uses the line pointer now";
+        "a lock counts for another row, which uses the line pointer now";
     OuterLockMoves 1000 locked_outside,
-        "rolled back to a savepoint, the row that is still locked is another's to change";
+        "after a rollback to a savepoint, another session changes the row that is still locked";
     CopiesChecked 1000 expression_there_and_back,
-        "judged on copies, then the key comes back, then deleted: no scan finds the row";
+        "a cleaner judges copies, the key comes back, the cleaner deletes the entry, and no scan finds the row";
     MoveRight 1000 inserts_that_split,
-        "the leaf was split after the descent: the entry goes where nobody looks for it";
+        "the leaf is split after the descent, and the entry goes to a leaf on which no scan looks for it";
     DeferredNotes 1000 deferred_inserts,
-        "two insert one key at once, and neither notes it: two rows with one key";
+        "two sessions insert one key at once, neither notes it, and two rows have one key";
 }
 
 const GARDENER: ActorPlan = ActorPlan::Gardener { rounds: 5 };
