@@ -10,11 +10,12 @@ const SENTENCE_WORDS_MAX: usize = 40;
 /// Words of a paragraph, or of an item of a list.
 const PARAGRAPH_WORDS_MAX: usize = 120;
 
-/// A list of signatures that `cargo xtask functions` writes.
-const GENERATED: &str = "docs/functions.md";
+/// Pages that commands write from tables of the code: `cargo xtask functions` and `settings`.
+const GENERATED: [&str; 2] = ["docs/functions.md", "docs/guide/settings.md"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let prose = |file: &&File| file.path.ends_with(".md") && file.path != GENERATED;
+    let prose =
+        |file: &&File| file.path.ends_with(".md") && !GENERATED.contains(&file.path.as_str());
     tree.files.iter().filter(prose).flat_map(findings).collect()
 }
 
@@ -29,9 +30,7 @@ fn findings(file: &File) -> Vec<Finding> {
         }
         let line = paragraph[0].0;
         let text = paragraph.iter().map(|(_, text)| text.trim()).collect::<Vec<_>>().join(" ");
-        let riddles = riddles(&text);
-        let what = |riddle: &str| format!("`{riddle}` hides a subject or a number: name it");
-        all.extend(riddles.map(|riddle| found(line, what(riddle))));
+        all.extend(riddles(&spoken(&text)).map(|riddle| found(line, hides(riddle))));
         let longest = sentences(&text).map(words).max().unwrap_or_default();
         for (what, count, limit) in [
             ("sentence", longest, SENTENCE_WORDS_MAX),
@@ -42,7 +41,20 @@ fn findings(file: &File) -> Vec<Finding> {
             }
         }
     }
+    let rows = (1..).zip(file.text.lines()).filter(|(_, text)| text.starts_with('|'));
+    for (line, cell) in rows.flat_map(|(line, row)| row.split('|').map(move |cell| (line, cell))) {
+        all.extend(riddles(&spoken(cell)).map(|riddle| found(line, hides(riddle))));
+    }
     all
+}
+
+/// Returns a text without its code spans: names are free.
+fn spoken(text: &str) -> String {
+    text.split('`').step_by(2).collect::<Vec<_>>().join("`")
+}
+
+fn hides(riddle: &str) -> String {
+    format!("`{riddle}` hides a subject or a number: name it")
 }
 
 /// Returns the paragraphs, and the items of lists, as lines with their numbers. None is empty.
@@ -135,5 +147,7 @@ mod tests {
     fn riddles_are_those_of_comments() {
         let what = "docs/a.md:1: `of which` hides a subject or a number: name it";
         assert_eq!(found("A page of\nwhich `x`."), [what]);
+        assert_eq!(found("| a page of which | x |"), [what]);
+        assert_eq!(found("| a page of | which | `of_which` |"), [""; 0]);
     }
 }
