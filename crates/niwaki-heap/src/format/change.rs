@@ -108,7 +108,12 @@ impl<'a> PlaceRow<'a> {
         bits |= if self.has_external { bits::HAS_EXTERNAL } else { 0 };
         bits |= if self.frozen { bits::FROZEN } else { 0 };
         let ([a, b], [c, d]) = (self.offset.to_le_bytes(), self.natts.to_le_bytes());
-        [a, b, c, d, bits]
+        let head = [a, b, c, d, bits];
+        debug_assert!(
+            Self::decode_head(&mut Fields(&head)).is_some_and(|read| read.flags() == self.flags()),
+            "the facts about a row read back"
+        );
+        head
     }
 
     fn decode_head(fields: &mut Fields<'_>) -> Option<Self> {
@@ -302,7 +307,15 @@ impl<'a> UpdateOnPage<'a> {
         let ([a, b], [c, d]) = (self.old.to_le_bytes(), self.new.to_le_bytes());
         let ([e, f], [g, h]) = (self.natts.to_le_bytes(), self.prefix.to_le_bytes());
         let [i, j] = self.suffix.to_le_bytes();
-        [bits, a, b, c, d, e, f, g, h, i, j]
+        let head = [bits, a, b, c, d, e, f, g, h, i, j];
+        debug_assert!(
+            UpdateOnPage::decode(&head).is_some_and(|read| {
+                (read.old, read.new, read.prefix, read.suffix)
+                    == (self.old, self.new, self.prefix, self.suffix)
+            }),
+            "the places of a change read back"
+        );
+        head
     }
 
     pub(crate) fn decode(record: &'a [u8]) -> Option<Self> {

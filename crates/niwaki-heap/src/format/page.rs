@@ -181,6 +181,7 @@ impl<'p> Iterator for Chain<'p> {
         if tuple.has(flags::HEAP_UPDATED) && tuple.has_deleter() {
             self.next = tuple.link().offset.0;
             self.expected = tuple.xmax();
+            debug_assert_ne!(self.expected, 0, "the next version is taken without a check");
         }
         Some((offset, tuple))
     }

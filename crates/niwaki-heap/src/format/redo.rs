@@ -63,6 +63,10 @@ impl ResourceManager for HeapRedo {
                 }
                 Fork::Main | Fork::FreeSpace => {
                     prepare(record, index, &mut page);
+                    debug_assert!(
+                        !logged.init || page.item_count() == 0,
+                        "a page that the record starts has line pointers"
+                    );
                     apply(record, index, &mut page, logged.id.block, logged.data)
                 }
             };

@@ -48,7 +48,9 @@ impl Heap<'_> {
         if !page.is_new() && (page.kind() != PageKind::Heap || !has_room(page, 1)) {
             return 0;
         }
-        page.free_for_item().saturating_sub(self.relation.reserve())
+        let room = page.free_for_item().saturating_sub(self.relation.reserve());
+        debug_assert!(room <= page.free_bytes(), "insertions get {room} bytes that are not free");
+        room
     }
 
     /// Notes that a row of this page was deleted, or moved to another page.

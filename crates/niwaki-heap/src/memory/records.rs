@@ -87,7 +87,7 @@ struct Part {
 }
 
 impl Part {
-    /// Asserts that the number of records is that of the blocks, and keeps to its limit.
+    /// Asserts that all counted records lie in blocks, and that their number keeps to its limit.
     fn assert_state(&self) {
         debug_assert!(self.count >= self.blocks.len(), "a block has no record");
         debug_assert_eq!(self.count == 0, self.blocks.is_empty(), "records without a block");

@@ -76,7 +76,7 @@ struct Root {
 }
 
 impl Part {
-    /// Asserts that the number of roots is that of the blocks, and that each block has a root.
+    /// Asserts that all counted roots lie in blocks, and that each block has a root.
     fn assert_state(&self) {
         debug_assert!(self.roots >= self.blocks.len(), "a block has no root");
         debug_assert_eq!(self.roots == 0, self.blocks.is_empty(), "roots without a block");

@@ -708,6 +708,14 @@ impl Heap<'_> {
             plan.unmixed.len() <= mixed,
             "V1: a root that loses its flag twice hides another mixed root"
         );
+        debug_assert!(
+            plan.relinked.len() <= removed.len(),
+            "a version takes over the end of another that stays"
+        );
+        debug_assert!(
+            interval.is_none_or(|(_, to)| to <= horizon.current()),
+            "G1: the interval {interval:?} of the record is not over"
+        );
         let pruned = Pruned {
             removed: removed.len() as u32,
             by_interval,

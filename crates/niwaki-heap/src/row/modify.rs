@@ -138,6 +138,7 @@ impl<'e> Heap<'e> {
         // Ends: each round takes another page out of the free space map, or a new one.
         loop {
             let (mut page, moved) = self.latch_both(block, other)?;
+            debug_assert_eq!(moved.is_some(), other.is_some(), "both pages are latched");
             let at = match self.position(view, &page, target, mode) {
                 Position::At(at) => at,
                 Position::Not(outcome) => return Ok(outcome),

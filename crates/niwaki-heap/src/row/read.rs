@@ -172,6 +172,10 @@ impl Heap<'_> {
                 let root = Tid { block: pin.id().block, offset: OffsetNumber(root) };
                 out.push(row_ref(&page, root, tuple));
             }
+            debug_assert!(
+                usize::from(passed) + out.len() <= usize::from(page.item_count()),
+                "more rows than line pointers on page {block}"
+            );
             let removable = if passed > 0 { self.page_to_prune(&page, passed) } else { None };
             (unhinted, removable)
         };
@@ -236,6 +240,7 @@ impl Heap<'_> {
                     }
                     XidStatus::InProgress | XidStatus::Committed(_) => 0,
                 };
+                debug_assert_eq!(hint & !flags::HINTS, 0, "what is no hint is logged");
                 last = (xmin, hint);
             }
             if last.1 != 0 {
