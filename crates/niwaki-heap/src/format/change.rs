@@ -4,7 +4,7 @@
 //! (`docs/internals/format.md`).
 #![deny(clippy::indexing_slicing)]
 
-use niwaki_env::seeded_bug;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::page::Page;
 use niwaki_storage::{BlockNumber, ItemId, ItemState, Mixed, OffsetNumber, PageKind, Tid, Xid};
 use niwaki_txn::TupleCid;
@@ -399,7 +399,7 @@ impl<'a> UpdateOnPage<'a> {
         }
         if self.mixed {
             let set = set_mixed(page, [root].into_iter(), Mixed::Yes);
-            debug_assert!(set, "H1: the root {root} was there before the new version");
+            invariant!(H1, set, "the root {root} was there before the new version");
         }
         debug_assert!(
             page::tuple(page, self.new).is_some_and(|new| Header::of(new) == header),

@@ -2,6 +2,7 @@
 //! (`docs/internals/format.md`).
 #![deny(clippy::indexing_slicing)]
 
+use niwaki_env::invariant;
 use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE, Page};
 use niwaki_storage::{BlockNumber, Csn};
 
@@ -82,7 +83,7 @@ fn set(page: &mut Page, block: u32, to: PageVisibility) {
     if let Some(byte) = page.raw_mut().get_mut(byte) {
         *byte = *byte & !(MASK << shift) | (to as u8) << shift;
     }
-    debug_assert_eq!(get(page, block), to, "V1: the state of page {block} reads back");
+    invariant!(V1, get(page, block) == to, "the state of page {block} reads back");
 }
 
 /// A change of one heap page's bits.

@@ -7,6 +7,7 @@
 //! 12  prune xid u32      hint: oldest id, relative, whose end may make something removable; 0 none
 //! ```
 
+use niwaki_env::invariant;
 use niwaki_storage::page::{HEADER_SIZE, ITEM_ID_SIZE, ItemState, PAGE_SIZE, Page, PageKind};
 use niwaki_storage::{ItemId, Mixed, OffsetNumber, Xid};
 
@@ -235,6 +236,6 @@ pub(crate) fn next_offset(page: &Page) -> u16 {
     let next = unused.map_or_else(|| page.item_count() + 1, |number| number.0);
     debug_assert_ne!(next, 0, "line pointers are numbered from 1");
     let state = page.item_id(OffsetNumber(next)).state();
-    debug_assert_eq!(state, ItemState::Unused, "X4: the line pointer {next} is in use");
+    invariant!(X4, state == ItemState::Unused, "the line pointer {next} is in use");
     next
 }

@@ -22,8 +22,8 @@
 
 use std::ops::Range;
 
-use niwaki_env::seeded_bug;
 use niwaki_env::sync::plain_atomic::Ordering;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::page::Page;
 use niwaki_storage::{
     BlockNumber, Corruption, Csn, Fork, LoggedPage, Manager, PageId, PageKind, PageLog, PageWrite,
@@ -116,7 +116,7 @@ impl<'e> Heap<'e> {
                 }
             }
         }
-        debug_assert!(all_visible <= blocks, "V1: {all_visible} of {blocks} pages are marked");
+        invariant!(V1, all_visible <= blocks, "{all_visible} of {blocks} pages are marked");
         map.all_visible.store(all_visible, Ordering::Relaxed);
         // Background tasks look at pages that a former run left without bits once the table is
         // used.

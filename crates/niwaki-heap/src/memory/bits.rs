@@ -13,6 +13,7 @@
 use std::sync::OnceLock;
 
 use niwaki_env::SIMULATED;
+use niwaki_env::invariant;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::plain_atomic::{
     AtomicBool, AtomicU32, AtomicUsize, Ordering as PlainOrdering,
@@ -141,12 +142,12 @@ impl Bits {
         let was = words[word].load(Ordering::Relaxed) >> shift & MASK;
         if bits & !was != 0 {
             let before = words[word].fetch_or(bits << shift, Ordering::Release) >> shift & MASK;
-            debug_assert_eq!(before, was, "V1: page {block} was marked without its latch");
+            invariant!(V1, before == was, "page {block} was marked without its latch");
         }
         if was & !bits != 0 {
             let clear = !((was & !bits) << shift);
             let before = words[word].fetch_and(clear, Ordering::Release) >> shift & MASK;
-            debug_assert_eq!(before, was | bits, "V1: page {block} was marked without its latch");
+            invariant!(V1, before == was | bits, "page {block} was marked without its latch");
         }
     }
 

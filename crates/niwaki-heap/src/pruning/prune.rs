@@ -25,7 +25,7 @@
 //! new xmax promises. A standby's snapshot may lie in the second interval: the log record carries
 //! the interval, as it carries the lifetime of every removed version.
 
-use niwaki_env::seeded_bug;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{
     BlockNumber, Csn, LoggedPage, Mixed, OffsetNumber, PageKind, PageWrite, Tid, Xid,
@@ -430,9 +430,10 @@ impl<'p> Planner<'p> {
             let [stays, gone @ ..] = run else { continue };
             debug_assert!(!stays.is_removable(), "the version at {} goes", stays.offset);
             let Some(last) = gone.last() else { continue };
-            debug_assert!(
+            invariant!(
+                G1,
                 gone.iter().all(Member::is_removable),
-                "G1: a version behind {} stays",
+                "a version behind {} stays",
                 stays.offset
             );
             let mut end = last.end_for(stays.offset, runs.peek().is_some());
@@ -527,9 +528,9 @@ impl<'p> Planner<'p> {
         debug_assert!(kept.all_visible.is_sorted_by(|a, b| a < b), "a hint for each version once");
         debug_assert!(self.plan.frozen.is_sorted_by(|a, b| a < b), "a version is frozen once");
         debug_assert!(self.plan.cleared.is_sorted_by(|a, b| a < b), "an end is cleared once");
-        debug_assert!(!map || !dead, "V1: a line pointer stays DEAD on an all-visible page");
-        debug_assert!(!map || self.plan.stubs.is_empty(), "V1: a stub on an all-visible page");
-        debug_assert!(!map || kept.left.total().versions == 0, "V1: an ended version stays");
+        invariant!(V1, !map || !dead, "a line pointer stays DEAD on an all-visible page");
+        invariant!(V1, !map || self.plan.stubs.is_empty(), "a stub on an all-visible page");
+        invariant!(V1, !map || kept.left.total().versions == 0, "an ended version stays");
         // A later pass must look again at versions that stay only for a few snapshots.
         self.plan.prune_xid = hint;
         kept.visibility = match (map, all_frozen) {
@@ -637,9 +638,10 @@ impl Heap<'_> {
             planner.ended.len() <= planner.plan.dead.len() + planner.plan.stubs.len(),
             "a reported root has a version left"
         );
-        debug_assert!(
+        invariant!(
+            G1,
             planner.plan.unused.len() <= planner.removed.len(),
-            "G1: a line pointer is freed whose version stays"
+            "a line pointer is freed whose version stays"
         );
         if self.relation.pieces {
             // No index has an entry for pieces, or will have one.
@@ -660,9 +662,10 @@ impl Heap<'_> {
                     && !self.is_locked_in_memory(root)
             })
             .collect();
-        debug_assert!(
+        invariant!(
+            V1,
             planner.plan.freed.len() <= counted.dead || !is_set,
-            "V1: more line pointers are freed than are DEAD"
+            "more line pointers are freed than are DEAD"
         );
         let kept = planner.keepers(self, &options, counted.dead > planner.plan.freed.len());
         Findings {
@@ -685,6 +688,10 @@ impl Heap<'_> {
         horizon: &Horizon,
         options: PruneOptions<'_>,
     ) -> Result<Pruned> {
+        debug_assert!(
+            !(options.settle && options.untold),
+            "a pass that hides versions from the gardener leaves roots to a cleaner"
+        );
         let Findings {
             mut plan,
             removed,
@@ -704,17 +711,19 @@ impl Heap<'_> {
             // up.
             plan.unmixed = self.settled_single(page);
         }
-        debug_assert!(
+        invariant!(
+            V1,
             plan.unmixed.len() <= mixed,
-            "V1: a root that loses its flag twice hides another mixed root"
+            "a root that loses its flag twice hides another mixed root"
         );
         debug_assert!(
             plan.relinked.len() <= removed.len(),
             "a version takes over the end of another that stays"
         );
-        debug_assert!(
+        invariant!(
+            G1,
             interval.is_none_or(|(_, to)| to <= horizon.current()),
-            "G1: the interval {interval:?} of the record is not over"
+            "the interval {interval:?} of the record is not over"
         );
         let pruned = Pruned {
             removed: removed.len() as u32,
@@ -754,9 +763,10 @@ impl Heap<'_> {
                 self.tell_or_copy(page, block, (&removed, &ended), options.untold)
             }
         };
-        debug_assert!(
+        invariant!(
+            X4,
             plan.freed.iter().all(|at| page.item_id(OffsetNumber(*at)).state() == ItemState::Dead),
-            "X4: a line pointer of {:?} is freed while it is in use",
+            "a line pointer of {:?} is freed while it is in use",
             plan.freed
         );
         let _critical = self.storage.begin_change()?;
@@ -858,9 +868,10 @@ impl Heap<'_> {
             free.sort_unstable();
             free.dedup();
         }
-        debug_assert!(
+        invariant!(
+            X4,
             free.iter().all(|at| page.item_id(OffsetNumber(*at)).state() == ItemState::Dead),
-            "X4: a line pointer of {free:?} is in use"
+            "a line pointer of {free:?} is in use"
         );
         free
     }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use niwaki_env::SIMULATED;
+use niwaki_env::invariant;
 use niwaki_env::sometimes;
 use niwaki_env::sync::plain_atomic::Ordering;
 use niwaki_storage::page::Page;
@@ -75,7 +76,7 @@ impl Heap<'_> {
             let Some(tuple) = page::tuple(page, offset).filter(|it| !it.has(flags::STUB)) else {
                 continue;
             };
-            debug_assert!(removed.contains(&offset), "G1: the version at {offset} stays");
+            invariant!(G1, removed.contains(&offset), "the version at {offset} stays");
             let root = Tid { block, offset: OffsetNumber(root) };
             let row = row_ref(page, root, tuple);
             versions += 1;

@@ -1,6 +1,7 @@
 //! Probes for chains that are dead to every snapshot; indexes ask before they mark or delete
 //! entries.
 
+use niwaki_env::invariant;
 use niwaki_storage::buffer::PageRead;
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{BlockNumber, Csn, Lsn, Mixed, OffsetNumber, Tid, Xid};
@@ -308,7 +309,7 @@ impl DeadProbe<'_> {
             if !horizon.removable(begin, end) {
                 return Deadness::Alive;
             }
-            debug_assert!(end <= horizon.current(), "G1: a new snapshot may see before {end}");
+            invariant!(G1, end <= horizon.current(), "a new snapshot may see before {end}");
             durable &= end.0.max(begin.0) <= self.flushed.0;
             let (from, to) = lifetime.unwrap_or((begin, end));
             lifetime = Some((from.min(begin), to.max(end)));

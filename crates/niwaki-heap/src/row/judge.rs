@@ -108,7 +108,10 @@ impl Heap<'_> {
             XidStatus::InProgress if mode.conflicts_with(held_mode(tuple)) => {
                 Judgement::Blocked(Blocker::Transaction(xmax))
             }
-            XidStatus::InProgress if !lock_only => Judgement::Replacing(xmax),
+            XidStatus::InProgress if !lock_only => {
+                debug_assert_eq!(mode, RowLockMode::KeyShare, "{xmax} excludes all other modes");
+                Judgement::Replacing(xmax)
+            }
             XidStatus::InProgress => free(),
             XidStatus::Committed(_) if lock_only => free(),
             XidStatus::Committed(_) if is_replaced(tuple) => Judgement::Updated,

@@ -1,5 +1,6 @@
 //! Reading: finds the version that a snapshot sees.
 
+use niwaki_env::invariant;
 use niwaki_storage::page::Page;
 use niwaki_storage::{Fork, OffsetNumber, PageKind, Tid};
 use niwaki_txn::{Horizon, View, XidStatus};
@@ -145,10 +146,10 @@ impl Heap<'_> {
             if all && out.is_counting() {
                 // V1: each tuple is a row that every snapshot sees.
                 let rows = page.item_ids().filter(|id| id.is_normal()).count();
-                debug_assert_eq!(
-                    rows,
-                    visible_rows(&page, view),
-                    "V1: the map says {:?} of page {block}",
+                invariant!(
+                    V1,
+                    rows == visible_rows(&page, view),
+                    "the map says {:?} of page {block}",
                     self.page_visibility(block)
                 );
                 out.count(rows);
