@@ -302,7 +302,7 @@ pub(crate) struct SplitLeft<'a> {
 
 const SPLIT_HEADER: usize = 12;
 const GOES_RIGHT: u16 = u16::MAX;
-// No page has so many items that this position would be one of them.
+// No page has as many items, so this position is never one of them.
 const _: () = assert!(PAGE_SIZE / LINE_POINTER < GOES_RIGHT as usize);
 
 impl<'a> SplitLeft<'a> {
