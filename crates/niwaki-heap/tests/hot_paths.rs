@@ -26,7 +26,7 @@ fn hot_paths() {
     let row = NewRow { natts: 4, has_nulls: false, has_external: false, bytes: &bytes };
     let begin = || txns.begin(&session, BeginOptions::default()).unwrap();
     let report = |what: &str, started: std::time::Duration, count: u32| {
-        let each = (clock.monotonic() - started) / count;
+        let each = clock.monotonic().checked_sub(started).unwrap() / count;
         eprintln!("{what}: {each:?}");
     };
     let count = 20_000;

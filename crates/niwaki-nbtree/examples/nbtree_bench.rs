@@ -48,7 +48,7 @@ fn insert_all(name: &str, storage: &Arc<Storage>, keys: &[u32]) -> Index {
         let outcome = index.insert(&entry, None, None).expect("insertion");
         assert_eq!(outcome, InsertOutcome::Inserted);
     }
-    let time = clock.monotonic() - begin;
+    let time = clock.monotonic().checked_sub(begin).unwrap();
     let bytes = (storage.wal().insert_lsn().0 - log) as f64 / keys.len() as f64;
     println!(
         "insert {name:<10} {}  {bytes:.1} log bytes each  {} pages",
@@ -70,7 +70,7 @@ fn lookups(name: &str, index: &Index, clock: &dyn niwaki_env::clock::Clock, keys
             scan.start(index, &KeyRange::equal(&key), Direction::Forward);
             assert!(scan.next(index).expect("a scan") && scan.batch().len() == 1);
         }
-        best = best.min(clock.monotonic() - begin);
+        best = best.min(clock.monotonic().checked_sub(begin).unwrap());
     }
     println!("lookup {name:<10} {}", per_second(keys.len() as u32, best));
 }
@@ -97,7 +97,7 @@ fn main() {
     builder.finish().expect("the build");
     println!(
         "build             {}  {} pages",
-        per_second(entries, clock.monotonic() - begin),
+        per_second(entries, clock.monotonic().checked_sub(begin).unwrap()),
         index.blocks().expect("the file's length"),
     );
     println!("levels {}", index.check(&mut |_| {}).expect("a check").levels);
@@ -113,7 +113,10 @@ fn main() {
     while scan.next(&index).expect("a scan") {
         found += scan.batch().len() as u32;
     }
-    println!("scan              {}", per_second(found, clock.monotonic() - begin));
+    println!(
+        "scan              {}",
+        per_second(found, clock.monotonic().checked_sub(begin).unwrap())
+    );
     drop(index);
 
     insert_all("ascending", &storage, &ascending);

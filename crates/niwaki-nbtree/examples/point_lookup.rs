@@ -82,7 +82,7 @@ fn time(clock: &dyn Clock, threads: u64, steps: u64, work: &(dyn Fn(u64) + Sync)
         }
         work(0);
     });
-    (clock.monotonic() - begin).as_nanos() as f64 / steps as f64
+    clock.monotonic().checked_sub(begin).unwrap().as_nanos() as f64 / steps as f64
 }
 
 /// Nanoseconds per step in the best of some rounds.

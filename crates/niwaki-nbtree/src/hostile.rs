@@ -75,6 +75,7 @@ fn index_page(level: u16) -> Page {
     page
 }
 
+#[expect(clippy::large_stack_arrays, reason = "three pages, in a fuzz target")]
 fn page_seeds() -> Vec<Vec<u8>> {
     let mut meta = Page::zeroed();
     Meta::new(BlockNumber(3), 1).write_new(&mut meta);
@@ -140,6 +141,7 @@ fn record_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
+#[expect(clippy::large_stack_arrays, reason = "three pages, in a fuzz target")]
 fn record(bytes: &[u8]) {
     let Some((&[kind, index], data)) = bytes.split_first_chunk::<2>() else { return };
     let Some(change) = changes(kind).and_then(|changes| changes.get(usize::from(index))) else {

@@ -50,9 +50,10 @@ pub(crate) fn storage(frames: usize) -> Arc<Storage> {
     // Where every schedule has a database of its own, clearing the log's files would take most of
     // the time.
     let defaults = StorageOptions::default();
-    let (wal_segment_bytes, wal_buffers) = match cfg!(feature = "shuttle") {
-        true => (256 << 10, 128 << 10),
-        false => (defaults.wal_segment_bytes, defaults.wal_buffers),
+    let (wal_segment_bytes, wal_buffers) = if cfg!(feature = "shuttle") {
+        (256 << 10, 128 << 10)
+    } else {
+        (defaults.wal_segment_bytes, defaults.wal_buffers)
     };
     let options =
         StorageOptions { shared_buffers: frames, wal_segment_bytes, wal_buffers, ..defaults };

@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use niwaki_env::Env;
 use niwaki_env::sync::thread;
-use niwaki_storage::*;
+use niwaki_storage::{
+    BlockNumber, Fork, LoggedPage, Manager, PageId, PageKind, Record, RelFile, Storage,
+    StorageOptions, Xid,
+};
 
 fn time(env: &Env, work: impl FnOnce()) -> Duration {
     let start = env.clock.monotonic();
     work();
-    env.clock.monotonic() - start
+    env.clock.monotonic().checked_sub(start).unwrap()
 }
 
 fn report(name: &str, elapsed: Duration, count: u64) {

@@ -83,9 +83,8 @@ fn losses() -> usize {
             for image in replay.images(&options) {
                 let found = open_with(&env_on(Arc::new(image.vfs)), StorageOptions::tiny())
                     .and_then(|(storage, _)| numbers(&storage, file));
-                let kept = |found: &BTreeSet<u64>| match all {
-                    true => *found == seen,
-                    false => (0..80).all(|number| found.contains(&number)),
+                let kept = |found: &BTreeSet<u64>| {
+                    if all { *found == seen } else { (0..80).all(|number| found.contains(&number)) }
                 };
                 losses += usize::from(!found.is_ok_and(|found| kept(&found)));
             }

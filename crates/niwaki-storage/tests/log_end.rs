@@ -284,7 +284,7 @@ fn noise_in_the_log_never_panics() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let position = (state >> 33) % end;
         let noise = [(state >> 8) as u8, (state >> 16) as u8, (state >> 24) as u8];
-        let copy = killed.overwrite(position, &noise[..1 + (state as usize >> 60) % 3]);
+        let copy = killed.overwrite(position, &noise[..=((state as usize >> 60) % 3)]);
         match killed.recovered(copy) {
             Ok(count) => assert!(count <= 12),
             Err(Error::Corruption(_)) => {}

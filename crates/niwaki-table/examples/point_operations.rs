@@ -18,6 +18,7 @@ use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid};
 
 const ROWS: i32 = 100_000;
 
+#[expect(clippy::too_many_lines, reason = "one measurement after another")]
 fn main() {
     let env = Env::memory();
     let manager = TransactionManager::new(env.clone(), TxnOptions::default());

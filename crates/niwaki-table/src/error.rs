@@ -113,7 +113,7 @@ impl From<niwaki_nbtree::Error> for Error {
             niwaki_nbtree::Error::RowTooLarge { size, max, index } => {
                 Self::KeyTooBig { size, max, index }
             }
-            other => Self::Limit(other.to_string()),
+            other @ niwaki_nbtree::Error::NotSorted { .. } => Self::Limit(other.to_string()),
         }
     }
 }

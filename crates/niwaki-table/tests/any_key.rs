@@ -176,7 +176,7 @@ fn roots_settle() {
         (0..400).for_each(|turn: i32| {
             let v = all(&world)[&0].0;
             assert!(update(&world, 0, (0, v, if turn % 2 == 0 { "u" } else { "t" }), true));
-        })
+        });
     };
     change_keys(100);
     assert_eq!(mixed(&world), 5);

@@ -366,7 +366,7 @@ impl Run {
                 let _ = self.world.vacuum(HELPER, false);
             }
         }
-        let expected = self.committed.get(&id).cloned();
+        let expected = self.committed.get(&id).copied();
         let (v, t) = self.value();
         let stamp = self.world.stamp();
         let Self { world, open, .. } = self;
@@ -397,7 +397,7 @@ impl Run {
 
     /// Changes or deletes the row in another transaction, and commits. Returns true if it did.
     fn meanwhile(&mut self, id: i32) -> bool {
-        let Some(current) = self.committed.get(&id).cloned() else { return false };
+        let Some(current) = self.committed.get(&id).copied() else { return false };
         let (v, t) = self.value();
         let deletes = self.rng.below(6) == 0;
         let v = if self.rng.below(2) == 0 { current.0 } else { v };
@@ -471,17 +471,14 @@ impl Run {
     /// Takes an old snapshot, or drops one.
     fn reader(&mut self) {
         let at = self.rng.below(self.readers.len() as u64) as usize;
-        match self.readers[at].take() {
-            Some((tx, snapshot, rows)) => {
-                assert_eq!(self.world.rows(&tx, &snapshot), rows, "an old snapshot has changed");
-                drop(snapshot);
-                tx.commit(Durability::Flush).unwrap();
-            }
-            None => {
-                let tx = self.world.begin(READERS + at, Isolation::RepeatableRead);
-                let snapshot = tx.snapshot().unwrap();
-                self.readers[at] = Some((tx, snapshot, self.committed.clone()));
-            }
+        if let Some((tx, snapshot, rows)) = self.readers[at].take() {
+            assert_eq!(self.world.rows(&tx, &snapshot), rows, "an old snapshot has changed");
+            drop(snapshot);
+            tx.commit(Durability::Flush).unwrap();
+        } else {
+            let tx = self.world.begin(READERS + at, Isolation::RepeatableRead);
+            let snapshot = tx.snapshot().unwrap();
+            self.readers[at] = Some((tx, snapshot, self.committed.clone()));
         }
     }
 

@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
-#![allow(clippy::missing_panics_doc, reason = "a tool of tests panics where a test fails")]
 
 pub mod chains;
 #[cfg(feature = "shuttle")]

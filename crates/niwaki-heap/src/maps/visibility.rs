@@ -68,9 +68,10 @@ impl<'e> Heap<'e> {
 
     /// Returns the most bytes that the bits of all heaps may take.
     fn map_memory_max(&self) -> usize {
-        match self.map().options.resident {
-            true => self.storage.pool().capacity() * niwaki_storage::page::PAGE_SIZE / POOL_PART,
-            false => 0,
+        if self.map().options.resident {
+            self.storage.pool().capacity() * niwaki_storage::page::PAGE_SIZE / POOL_PART
+        } else {
+            0
         }
     }
 
@@ -279,9 +280,10 @@ impl<'e> Heap<'e> {
         map: MapChanges<'_>,
         removes: Option<(Csn, Csn)>,
     ) -> Result<()> {
-        match map.is_empty() {
-            true => self.log_record(kind, xid, &mut pages, removes),
-            false => self.log_with_map(kind, xid, pages, map, removes),
+        if map.is_empty() {
+            self.log_record(kind, xid, &mut pages, removes)
+        } else {
+            self.log_with_map(kind, xid, pages, map, removes)
         }
     }
 

@@ -128,12 +128,11 @@ impl Part {
         let record =
             Record { offset: root.offset.0, id: RecordId(id), unseen: 0, old_payloads: false };
         let records = self.blocks.entry(root.block).or_default();
-        match records.iter_mut().find(|record| record.offset == root.offset.0) {
-            Some(place) => *place = record,
-            None => {
-                records.push(record);
-                self.count += 1;
-            }
+        if let Some(place) = records.iter_mut().find(|record| record.offset == root.offset.0) {
+            *place = record;
+        } else {
+            records.push(record);
+            self.count += 1;
         }
         self.assert_state();
     }
@@ -169,6 +168,7 @@ impl Records {
     /// An observer of this epoch found the keys, and each key awaits clean-up. `begins` means that
     /// the root was not mixed, and loses its last version. Returns `None` if the indexes have
     /// changed, so that the observer does not know them.
+    #[expect(clippy::option_option, reason = "the keys are unknown, or they need no record")]
     pub(crate) fn told(
         &self,
         epoch: Epoch,

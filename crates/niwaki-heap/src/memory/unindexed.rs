@@ -120,12 +120,11 @@ impl Unindexed {
             for root in same {
                 let offset = root.offset.0;
                 let told = 1 << position;
-                match known.iter_mut().find(|root| root.offset == offset) {
-                    Some(root) => root.told |= told,
-                    None => {
-                        known.push(Root { offset, told });
-                        *count += 1;
-                    }
+                if let Some(root) = known.iter_mut().find(|root| root.offset == offset) {
+                    root.told |= told;
+                } else {
+                    known.push(Root { offset, told });
+                    *count += 1;
                 }
             }
             part.assert_state();

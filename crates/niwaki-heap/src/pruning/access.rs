@@ -251,9 +251,10 @@ impl Heap<'_> {
                 if tuple.has(flags::STUB) {
                     return false;
                 }
-                let inserted = match tuple.has(flags::XMIN_ALL_VISIBLE) || tuple.xmin() == 1 {
-                    true => XidStatus::Committed(Csn(1)),
-                    false => self.txns.status(page::xmin(base, tuple)),
+                let inserted = if tuple.has(flags::XMIN_ALL_VISIBLE) || tuple.xmin() == 1 {
+                    XidStatus::Committed(Csn(1))
+                } else {
+                    self.txns.status(page::xmin(base, tuple))
                 };
                 match inserted {
                     XidStatus::Aborted => true,

@@ -150,12 +150,11 @@ impl Heap<'_> {
         // Hardly any page has more line pointers than fit here.
         let (mut short, mut long) = ([0u16; 256], Vec::new());
         let end = usize::from(page.item_count()) + 1;
-        let versions = match short.get_mut(..end) {
-            Some(versions) => versions,
-            None => {
-                long.resize(end, 0u16);
-                &mut long[..]
-            }
+        let versions = if let Some(versions) = short.get_mut(..end) {
+            versions
+        } else {
+            long.resize(end, 0u16);
+            &mut long[..]
         };
         let normal = page.item_ids().filter(|id| id.is_normal());
         for tuple in normal.filter_map(|id| page::tuple_at(page, id)) {

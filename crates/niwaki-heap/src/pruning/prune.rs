@@ -393,13 +393,12 @@ impl<'p> Planner<'p> {
             self.plan.stubs.push(end);
             return;
         }
-        match kept {
-            Some(kept) => self.plan.redirected.push((root, kept.offset)),
-            None => {
-                self.plan.dead.push(root);
-                if (!lives_elsewhere || self.tells_moves) && !front.is_empty() {
-                    self.ended.push((root, last.offset));
-                }
+        if let Some(kept) = kept {
+            self.plan.redirected.push((root, kept.offset));
+        } else {
+            self.plan.dead.push(root);
+            if (!lives_elsewhere || self.tells_moves) && !front.is_empty() {
+                self.ended.push((root, last.offset));
             }
         }
         // A stub without followers counts as no tuple.
@@ -412,9 +411,10 @@ impl<'p> Planner<'p> {
     /// comes from a version that some snapshot older than the root's commit sees (rule `stub`).
     /// `first` is the first member of the root's chain.
     fn is_followed(&self, root: u16, first: Option<&Member<'_>>) -> bool {
-        let horizon = match seeded_bug!("stubs-for-followers") {
-            true => self.horizon.oldest(),
-            false => self.horizon.oldest_following(),
+        let horizon = if seeded_bug!("stubs-for-followers") {
+            self.horizon.oldest()
+        } else {
+            self.horizon.oldest_following()
         };
         let begin = first.filter(|first| first.offset == root).and(self.version(root).begin);
         self.page.item_id(OffsetNumber(root)).moved_in()
@@ -648,25 +648,7 @@ impl Heap<'_> {
             let gone = std::mem::take(&mut planner.plan.dead);
             planner.plan.unused.extend(gone);
         }
-        // A line pointer that is counted twice would hide from the visibility map another one that
-        // stays DEAD (V1).
-        let is_set = options.free.is_sorted_by(|before, next| before < next);
-        assert!(is_set || seeded_bug!("freed-twice"), "V1: line pointers to free are named once");
-        planner.plan.freed = options
-            .free
-            .iter()
-            .copied()
-            .filter(|&offset| {
-                let root = Tid { block, offset: OffsetNumber(offset) };
-                page.item_id(root.offset).state() == ItemState::Dead
-                    && !self.is_locked_in_memory(root)
-            })
-            .collect();
-        invariant!(
-            V1,
-            planner.plan.freed.len() <= counted.dead || !is_set,
-            "more line pointers are freed than are DEAD"
-        );
+        planner.plan.freed = self.freeable(page, block, options.free, counted.dead);
         let kept = planner.keepers(self, &options, counted.dead > planner.plan.freed.len());
         Findings {
             kept,
@@ -679,6 +661,44 @@ impl Heap<'_> {
             chains,
             interval: planner.interval,
         }
+    }
+
+    /// Returns those line pointers of `free` that the pass can free. `dead` line pointers of the
+    /// page are DEAD.
+    fn freeable(&self, page: &Page, block: BlockNumber, free: &[u16], dead: usize) -> Vec<u16> {
+        // A line pointer that is counted twice would hide from the visibility map another one that
+        // stays DEAD (V1).
+        let is_set = free.is_sorted_by(|before, next| before < next);
+        assert!(is_set || seeded_bug!("freed-twice"), "V1: line pointers to free are named once");
+        let mut freed = free.to_vec();
+        freed.retain(|&offset| {
+            let root = Tid { block, offset: OffsetNumber(offset) };
+            page.item_id(root.offset).state() == ItemState::Dead && !self.is_locked_in_memory(root)
+        });
+        invariant!(
+            V1,
+            freed.len() <= dead || !is_set,
+            "more line pointers are freed than are DEAD"
+        );
+        freed
+    }
+
+    /// Ends a pass that changes nothing on the page but its hints.
+    fn change_hints_only(
+        &self,
+        page: &mut PageWrite<'_>,
+        prune_xid: u32,
+        raised: MapChanges<'_>,
+    ) -> Result<()> {
+        if page::prune_xid(page) != prune_xid {
+            page::set_prune_xid(page, prune_xid);
+            page.mark_hint();
+        }
+        if !raised.is_empty() {
+            let _critical = self.storage.begin_change()?;
+            self.log(kind::VISIBLE, Xid::INVALID, [], raised)?;
+        }
+        Ok(())
     }
 
     /// Makes one pass over a latched heap page.
@@ -743,25 +763,17 @@ impl Heap<'_> {
             to => self.raise_visibility(page.id().block.0, to, newest)?,
         };
         if plan.is_empty() {
-            if page::prune_xid(page) != plan.prune_xid {
-                page::set_prune_xid(page, plan.prune_xid);
-                page.mark_hint();
-            }
-            if !raised.is_empty() {
-                let _critical = self.storage.begin_change()?;
-                self.log(kind::VISIBLE, Xid::INVALID, [], raised)?;
-            }
+            self.change_hints_only(page, plan.prune_xid, raised)?;
             return Ok(pruned);
         }
         let mut data = Vec::with_capacity(plan.encoded_max());
         plan.encode(&mut data);
         debug_assert!(data.len() <= plan.encoded_max(), "a plan of {} bytes", data.len());
-        let (copied, external) = match self.relation.pieces {
-            true => (Vec::new(), Vec::new()),
-            false => {
-                let block = page.id().block;
-                self.tell_or_copy(page, block, (&removed, &ended), options.untold)
-            }
+        let (copied, external) = if self.relation.pieces {
+            (Vec::new(), Vec::new())
+        } else {
+            let block = page.id().block;
+            self.tell_or_copy(page, block, (&removed, &ended), options.untold)
         };
         invariant!(
             X4,

@@ -65,9 +65,10 @@ impl Heap<'_> {
         let of_others = ended.iter().filter(|&&(root, _)| !is_mixed(root));
         let of_others = of_others.map(|&(root, offset)| (root, offset, false));
         let records = &self.relation.shared.records;
-        let observed = match untold || (SIMULATED && sometimes!(1, 4)) {
-            true => None,
-            false => records.observers.current(),
+        let observed = if untold || (SIMULATED && sometimes!(1, 4)) {
+            None
+        } else {
+            records.observers.current()
         };
         let (mut copies, mut keyed) = (Vec::new(), Vec::new());
         let (mut told, mut versions) = (0, 0);

@@ -282,9 +282,10 @@ impl<'e> Heap<'e> {
         let end = EndVersion {
             offset: at,
             link: root,
-            xmax_flags: match update.key_changed || is_held_for_update(&old_page, old, xid) {
-                true => flags::KEYS_UPDATED,
-                false => 0,
+            xmax_flags: if update.key_changed || is_held_for_update(&old_page, old, xid) {
+                flags::KEYS_UPDATED
+            } else {
+                0
             },
             cid: Some(old_cid),
         };

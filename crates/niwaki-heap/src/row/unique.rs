@@ -41,9 +41,10 @@ impl Heap<'_> {
             return Ok(UniqueProbe::Free);
         }
         let base = page::base(&page);
-        let skipped = match seeded_bug!("unique-all-versions") {
-            true => Chain::new(&page, root.offset.0).count().saturating_sub(1),
-            false => 0,
+        let skipped = if seeded_bug!("unique-all-versions") {
+            Chain::new(&page, root.offset.0).count().saturating_sub(1)
+        } else {
+            0
         };
         for (_, tuple) in Chain::new(&page, root.offset.0).skip(skipped) {
             if tuple.has(flags::STUB | flags::XMIN_ABORTED) {

@@ -401,9 +401,10 @@ fn readers_prune_the_middle_of_a_chain() {
         let mut rows = PageRows::new();
         for _ in 0..3 {
             let snapshot = tx.snapshot().unwrap();
-            match by_scan {
-                true => fixture.heap().scan_page(&tx.view(&snapshot), 0, None, &mut rows).unwrap(),
-                false => assert_eq!(fixture.fetch(&tx, root).unwrap(), [3; 2500]),
+            if by_scan {
+                fixture.heap().scan_page(&tx.view(&snapshot), 0, None, &mut rows).unwrap();
+            } else {
+                assert_eq!(fixture.fetch(&tx, root).unwrap(), [3; 2500]);
             }
         }
         assert_eq!(fixture.offsets(root), [1, 4]);

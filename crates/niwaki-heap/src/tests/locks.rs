@@ -100,9 +100,10 @@ fn who_has_a_row_is_told_so_when_sharers_are_in_the_way() {
         assert_eq!(lock(&fixture, &sharer, root, RowLockMode::KeyShare), done);
         assert_eq!(delete(&fixture, &fixture.begin(2), root), Outcome::Wait(Blocker::Row(key)));
         let tx = fixture.begin(0);
-        let taken = match changes {
-            true => fixture.update(&tx, root, b"second"),
-            false => lock(&fixture, &tx, root, RowLockMode::NoKeyUpdate),
+        let taken = if changes {
+            fixture.update(&tx, root, b"second")
+        } else {
+            lock(&fixture, &tx, root, RowLockMode::NoKeyUpdate)
         };
         assert_eq!(taken, done);
         assert_eq!(delete(&fixture, &tx, root), Outcome::Wait(Blocker::OwnRow(key)));

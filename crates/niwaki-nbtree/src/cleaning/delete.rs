@@ -129,16 +129,15 @@ impl Index {
         count(retail_inner_pages, u64::from(path.at(1).is_some()));
         let mut near = self.child_of_last(target, path)?;
         for _ in 0..RESTARTS_MAX {
-            let link = match near.take() {
-                Some(link) => link,
-                None => {
-                    *path = Path::new();
-                    let Descent::At(link) = self.descend(target, 0, false, path)? else {
-                        return Ok(None);
-                    };
-                    count(retail_inner_pages, path.pages());
-                    link
-                }
+            let link = if let Some(link) = near.take() {
+                link
+            } else {
+                *path = Path::new();
+                let Descent::At(link) = self.descend(target, 0, false, path)? else {
+                    return Ok(None);
+                };
+                count(retail_inner_pages, path.pages());
+                link
             };
             if let Some(leaf) = self.write_from(link, 0, target)? {
                 count(retail_leaf_pages, 1);

@@ -185,9 +185,10 @@ impl Index {
             };
             let mut moves = 0;
             while let Some(page) = self.follow(link, 1)? {
-                let bound = match page.is_rightmost() {
-                    true => None,
-                    false => Some(self.high_key_copy(&page, link.block)?),
+                let bound = if page.is_rightmost() {
+                    None
+                } else {
+                    Some(self.high_key_copy(&page, link.block)?)
                 };
                 let done = match (at, &bound) {
                     (PackedTo::Bound(at), Some(bound)) => bound == at,
@@ -236,9 +237,10 @@ impl Index {
             return Ok(0);
         }
         // An old link means that another thread changed the leaf a moment ago.
-        let leaf = match seeded_bug!("packing_trusts_its_links") {
-            true => Some(self.write(link.block, 0)?),
-            false => self.follow_to_write(link, 0)?,
+        let leaf = if seeded_bug!("packing_trusts_its_links") {
+            Some(self.write(link.block, 0)?)
+        } else {
+            self.follow_to_write(link, 0)?
         };
         let Some(leaf) = leaf else { return Ok(0) };
         if leaf.entry_count() == 0 {

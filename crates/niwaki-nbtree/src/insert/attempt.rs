@@ -73,12 +73,11 @@ impl Index {
         invariant!(X4, entry.tid.offset != OffsetNumber::INVALID, "{} is no TID", entry.tid);
         // The log wants the offset in front of the tuple; both go into one buffer.
         let (mut short, mut long) = ([0; SHORT], Vec::new());
-        let record = match short.get_mut(..wal::OFFSET_SIZE + size) {
-            Some(record) => record,
-            None => {
-                long.resize(wal::OFFSET_SIZE + size, 0);
-                &mut long[..]
-            }
+        let record = if let Some(record) = short.get_mut(..wal::OFFSET_SIZE + size) {
+            record
+        } else {
+            long.resize(wal::OFFSET_SIZE + size, 0);
+            &mut long[..]
         };
         put_leaf(&mut record[wal::OFFSET_SIZE..], entry.key, entry.payload, entry.tid);
         if let Some(outcome) = self.insert_rightmost(entry, unique, record)? {

@@ -124,9 +124,10 @@ impl OptionsCell {
             fillfactor: (word & Self::FILLFACTOR) as u8,
             deduplicate_items: is(Self::DEDUPLICATE),
             bottom_up_deletion: is(Self::BOTTOM_UP),
-            version_hint: match is(Self::PAGE_HINT) {
-                true => VersionHint::Page,
-                false => VersionHint::LastItem,
+            version_hint: if is(Self::PAGE_HINT) {
+                VersionHint::Page
+            } else {
+                VersionHint::LastItem
             },
             simple_deletion_extras: is(Self::EXTRAS),
             split_strategy: if is(Self::HALF) {

@@ -180,17 +180,14 @@ impl Merge {
         let mut intervals = self.intervals.iter().peekable();
         let mut offset = page.first_entry();
         while offset <= page.item_count() {
-            match intervals.next_if(|interval| interval.first == offset) {
-                Some(interval) => {
-                    if !self.push_lists(&mut writer, page, *interval) {
-                        return false;
-                    }
-                    offset += interval.items;
+            if let Some(interval) = intervals.next_if(|interval| interval.first == offset) {
+                if !self.push_lists(&mut writer, page, *interval) {
+                    return false;
                 }
-                None => {
-                    writer.push_from(page, offset);
-                    offset += 1;
-                }
+                offset += interval.items;
+            } else {
+                writer.push_from(page, offset);
+                offset += 1;
             }
         }
         intervals.peek().is_none() && writer.put_in_place_of(page)

@@ -58,13 +58,12 @@ fn first_bytes(bytes: usize) -> u128 {
 
 #[inline]
 fn word_of(key: &[u8]) -> u128 {
-    match key.first_chunk::<WORD>() {
-        Some(bytes) => u128::from_be_bytes(*bytes),
-        None => {
-            let mut bytes = [0; WORD];
-            bytes[..key.len()].copy_from_slice(key);
-            u128::from_be_bytes(bytes)
-        }
+    if let Some(bytes) = key.first_chunk::<WORD>() {
+        u128::from_be_bytes(*bytes)
+    } else {
+        let mut bytes = [0; WORD];
+        bytes[..key.len()].copy_from_slice(key);
+        u128::from_be_bytes(bytes)
     }
 }
 

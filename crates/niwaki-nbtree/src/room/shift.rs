@@ -91,9 +91,10 @@ impl Index {
             return Ok(None);
         }
         for (pages, &link) in (2..2 + way.passing.len()).zip(&way.passing).rev() {
-            let passing = match seeded_bug!("way_trusts_its_links") {
-                true => Some(self.write(link.block, 0)?),
-                false => self.follow_to_write(link, 0)?,
+            let passing = if seeded_bug!("way_trusts_its_links") {
+                Some(self.write(link.block, 0)?)
+            } else {
+                self.follow_to_write(link, 0)?
             };
             let Some(passing) = passing else { return Ok(None) };
             let items = with_new(&passing, None);

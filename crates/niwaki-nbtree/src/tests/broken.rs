@@ -206,7 +206,7 @@ fn any_damage_is_survived() {
     for round in 0..400 {
         let index = tree();
         let blocks = index.blocks().unwrap();
-        for _ in 0..1 + round % 4 {
+        for _ in 0..=(round % 4) {
             let block = BlockNumber(rng.below(u64::from(blocks)) as u32);
             let mut page = index.pin(block).unwrap().into_write();
             // The damage is behind the header, which the pool verifies: line pointers stay as they

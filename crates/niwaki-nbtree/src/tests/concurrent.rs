@@ -225,7 +225,7 @@ fn scans_among_splits(seed: u64) {
     for direction in [Direction::Forward, Direction::Backward] {
         let (index, keys) = (Arc::clone(&index), Arc::clone(&keys));
         threads.push(spawn(move || {
-            for _ in 0..1 + STEPS / 20 {
+            for _ in 0..=(STEPS / 20) {
                 scan_and_verify(&index, &keys, direction);
             }
         }));
@@ -408,14 +408,14 @@ fn scans_among_page_deletions(seed: u64) {
     threads.push(spawn(move || {
         let rng = SeededRng::new(seed ^ 77);
         let at = rng.below(240) as u8;
-        for n in 0..1 + STEPS as u8 {
+        for n in 0..=(STEPS as u8) {
             insert(&inserter, &[at, 100 + n % 100], Tid::new(9, 1));
         }
     }));
     for direction in [Direction::Forward, Direction::Backward] {
         let (index, keys) = (Arc::clone(&index), Arc::clone(&keys));
         threads.push(spawn(move || {
-            for _ in 0..1 + STEPS / 20 {
+            for _ in 0..=(STEPS / 20) {
                 scan_and_verify(&index, &keys, direction);
             }
         }));
@@ -454,7 +454,7 @@ fn scans_among_deletions(seed: u64) {
     for direction in [Direction::Forward, Direction::Backward] {
         let (index, keys) = (Arc::clone(&index), Arc::clone(&keys));
         threads.push(spawn(move || {
-            for _ in 0..1 + STEPS / 20 {
+            for _ in 0..=(STEPS / 20) {
                 scan_and_verify(&index, &keys, direction);
             }
         }));
@@ -511,7 +511,7 @@ fn scans_that_empty_leaves(seed: u64) {
     let inserter = Arc::clone(&index);
     let at = runs[rng.below(2) as usize];
     threads.push(spawn(move || {
-        for n in 0..1 + STEPS as u8 / 2 {
+        for n in 0..=(STEPS as u8 / 2) {
             insert(&inserter, &[at, n % 8, 1], Tid::new(9, 1 + u16::from(n)));
         }
     }));

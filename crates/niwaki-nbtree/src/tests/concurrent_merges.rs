@@ -85,7 +85,7 @@ fn scans_among_merges(seed: u64) {
     for direction in [Direction::Forward, Direction::Backward] {
         let (index, keys) = (Arc::clone(&index), Arc::clone(&keys));
         threads.push(spawn(move || {
-            for _ in 0..1 + STEPS / 20 {
+            for _ in 0..=(STEPS / 20) {
                 scan_and_verify(&index, &keys, direction);
             }
         }));

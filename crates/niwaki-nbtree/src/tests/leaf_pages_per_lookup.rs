@@ -88,7 +88,7 @@ fn key(number: u32, long: bool) -> Vec<u8> {
 }
 
 fn options(page_items_max: Option<u16>, deduplicate_items: bool) -> IndexOptions {
-    IndexOptions { page_items_max, deduplicate_items, ..IndexOptions::default() }
+    IndexOptions { deduplicate_items, page_items_max, ..IndexOptions::default() }
 }
 
 /// Returns an index with these numbers, inserted in an order that `seed` decides.
@@ -107,9 +107,8 @@ fn shuffled(numbers: &BTreeSet<u32>, seed: u64, long: bool, options: IndexOption
 
 /// Deletes the entries that `which` accepts, and the pages left empty.
 fn delete(index: &Index, mut which: impl FnMut(&[u8], Tid) -> bool) {
-    let mut decide = |entry: crate::BatchEntry<'_>| match which(entry.key, entry.tid) {
-        true => EntryDecision::Delete,
-        false => EntryDecision::Keep,
+    let mut decide = |entry: crate::BatchEntry<'_>| {
+        if which(entry.key, entry.tid) { EntryDecision::Delete } else { EntryDecision::Keep }
     };
     index.vacuum(&mut decide).unwrap();
 }

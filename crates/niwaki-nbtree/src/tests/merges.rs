@@ -148,9 +148,8 @@ fn delete_all_but_one(
     right: niwaki_storage::buffer::PageWrite<'_>,
 ) {
     let last = leaf.tuple(leaf.item_count())[8..].to_vec();
-    let mut decide = |entry: crate::BatchEntry<'_>| match entry.key == last {
-        true => EntryDecision::Keep,
-        false => EntryDecision::Delete,
+    let mut decide = |entry: crate::BatchEntry<'_>| {
+        if entry.key == last { EntryDecision::Keep } else { EntryDecision::Delete }
     };
     assert_eq!(index.visit_leaf(&mut leaf, &mut decide).unwrap(), (3, 1));
     assert!(index.give_all_right(leaf, right).unwrap());

@@ -191,9 +191,10 @@ impl KeyRanges for SecondByte {
                 return Some(if forward { RangeStep::Seek } else { RangeStep::End });
             }
             (Some([first, rest @ ..]), _) => {
-                let behind = match forward {
-                    true => rest.first().is_some_and(|byte| *byte > self.second),
-                    false => rest.first().is_none_or(|byte| *byte < self.second),
+                let behind = if forward {
+                    rest.first().is_some_and(|byte| *byte > self.second)
+                } else {
+                    rest.first().is_none_or(|byte| *byte < self.second)
                 };
                 if !behind {
                     self.first = Some(*first);

@@ -128,9 +128,8 @@ fn each_leaf_gives_its_right_sibling_what_that_has_room_for() {
         let list: [(&[u8], Tid); 1] = [(&[key], tid)];
         // This is not the deletion that merges.
         let mut leaf = index.write(index_leaf(&index, key), 0).unwrap();
-        let mut decide = |entry: crate::BatchEntry<'_>| match entry.key == list[0].0 {
-            true => EntryDecision::Delete,
-            false => EntryDecision::Keep,
+        let mut decide = |entry: crate::BatchEntry<'_>| {
+            if entry.key == list[0].0 { EntryDecision::Delete } else { EntryDecision::Keep }
         };
         assert_eq!(index.visit_leaf(&mut leaf, &mut decide).unwrap().0, 1);
     }

@@ -361,9 +361,10 @@ impl Checker<'_> {
             self.wrong(block, Some(offset), "format", format!("{} bytes", tuple.len()));
         }
         let Some(item) = LeafTuple::decode(tuple) else {
-            return match is_posting(tuple) {
-                true => self.wrong(block, Some(offset), "B3", "a posting list of wrong size"),
-                false => self.wrong(block, Some(offset), "format", "not a leaf entry"),
+            return if is_posting(tuple) {
+                self.wrong(block, Some(offset), "B3", "a posting list of wrong size");
+            } else {
+                self.wrong(block, Some(offset), "format", "not a leaf entry");
             };
         };
         if item.tids.iter().any(|tid| tid.offset.0 == 0) {

@@ -1,7 +1,7 @@
 //! Splits: a full page is divided in two.
 //!
 //! A split is two changes. The first, one log record, makes the right page, links it, and marks the
-//! left one INCOMPLETE_SPLIT. Every key can be found from then on, through the right link. The
+//! left one `INCOMPLETE_SPLIT`. Every key can be found from then on, through the right link. The
 //! second gives the parent its downlink and clears the mark. The thread that makes the first change
 //! goes on to the second with both halves latched. If the second change fails to happen (a crash,
 //! no room on disk), the next inserter that meets the mark makes it.
@@ -125,11 +125,12 @@ impl Index {
         // Both halves are made aside: a damaged page must be noticed while nothing has changed.
         let mut left_half = left.clone();
         let mut right_half = Page::zeroed();
-        let latched = match fill_right(&mut right_half, &whole, first_right, block)
+        let latched = if fill_right(&mut right_half, &whole, first_right, block)
             && delta.apply(&mut left_half)
         {
-            true => self.latch_right(&left, &new),
-            false => Err(self.damaged(block, None, "format", "the page cannot be divided")),
+            self.latch_right(&left, &new)
+        } else {
+            Err(self.damaged(block, None, "format", "the page cannot be divided"))
         };
         // Left to right: the new page, which no other thread knows, then the old right sibling.
         let (mut right, mut sibling) = latched?;

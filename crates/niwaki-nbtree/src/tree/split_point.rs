@@ -164,22 +164,22 @@ pub(crate) fn choose(page: &SplitPage<'_>) -> Option<SplitPoint> {
     if is_single_value(page) {
         // Elsewhere, if the value goes on to the right, its TIDs come in no order.
         let ends_here = page.high_key.is_none_or(|high_key| high_key != page.items[0].key);
-        return match ends_here {
-            true => best(Balance::Fill(SINGLE_VALUE_FILL)).map(|p| at(p, SplitKind::SingleValue)),
-            false => best(Balance::Half).map(|point| at(point, SplitKind::Halves)),
+        return if ends_here {
+            best(Balance::Fill(SINGLE_VALUE_FILL)).map(|p| at(p, SplitKind::SingleValue))
+        } else {
+            best(Balance::Half).map(|point| at(point, SplitKind::Halves))
         };
     }
-    let (balance, kind) = match ascending_group(page) {
-        true if !rightmost => {
-            let behind = candidates.iter().find(|point| point.first_right == page.new_at + 1);
-            // The group goes on on the left page, which is not filled beyond the fillfactor.
-            let full = USABLE_BYTES * usize::from(page.fillfactor) / 100;
-            match behind.filter(|point| USABLE_BYTES - point.left_free <= full) {
-                Some(point) => return Some(at(point, SplitKind::AfterNew)),
-                None => (Balance::Fill(page.fillfactor.into()), SplitKind::AfterNew),
-            }
+    let (balance, kind) = if ascending_group(page) && !rightmost {
+        let behind = candidates.iter().find(|point| point.first_right == page.new_at + 1);
+        // The group goes on on the left page, which is not filled beyond the fillfactor.
+        let full = USABLE_BYTES * usize::from(page.fillfactor) / 100;
+        match behind.filter(|point| USABLE_BYTES - point.left_free <= full) {
+            Some(point) => return Some(at(point, SplitKind::AfterNew)),
+            None => (Balance::Fill(page.fillfactor.into()), SplitKind::AfterNew),
         }
-        _ => (balance, kind),
+    } else {
+        (balance, kind)
     };
     let near = shortest_near(&candidates, balance, HALVES_TOLERANCE)?;
     if between_keys(page, near) {

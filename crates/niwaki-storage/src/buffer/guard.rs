@@ -29,7 +29,7 @@ impl<'p> Pin<'p> {
     #[inline]
     pub(super) fn new(pool: &'p BufferPool, frame: &'p Frame, index: u32) -> Self {
         debug_assert!(
-            std::ptr::eq(frame, &pool.frames[index as usize]),
+            std::ptr::eq(frame, &raw const pool.frames[index as usize]),
             "a pin of frame {index} names another frame"
         );
         Self { pool, frame, index }
@@ -369,7 +369,7 @@ impl<'p> LoggedPage<'p> {
     /// 64 KiB together.
     pub fn new(guard: &'p mut PageWrite<'_>, mode: PageLog, data: &'p [&'p [u8]]) -> Self {
         debug_assert!(
-            data.iter().map(|piece| piece.len()).sum::<usize>() <= usize::from(u16::MAX),
+            u16::try_from(data.iter().map(|piece| piece.len()).sum::<usize>()).is_ok(),
             "a page's data is longer than a record can say"
         );
         debug_assert!(mode != PageLog::ForceImage || data.is_empty(), "an image and data");

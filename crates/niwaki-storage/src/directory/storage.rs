@@ -85,7 +85,7 @@ impl Default for StorageOptions {
             wal_buffers: 4 << 20,
             full_page_writes: true,
             max_wal_bytes: 1 << 30,
-            checkpoint_timeout: Duration::from_secs(300),
+            checkpoint_timeout: Duration::from_mins(5),
             checkpoint_completion_target: 0.9,
             bgwriter_delay: Duration::from_millis(200),
             bgwriter_lru_maxpages: 100,

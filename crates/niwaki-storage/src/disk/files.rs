@@ -342,9 +342,12 @@ impl Files {
         );
         let segment = fork.segments.read().get(number).cloned();
         let Some(segment) = segment else { return Err(missing_page(first, fork.blocks())) };
-        let read = self.open.with(&segment, |file| match cached {
-            true => file.read_cached_at(pages, offset),
-            false => file.read_vectored_at(pages, offset),
+        let read = self.open.with(&segment, |file| {
+            if cached {
+                file.read_cached_at(pages, offset)
+            } else {
+                file.read_vectored_at(pages, offset)
+            }
         });
         let got = read.map_err(|e| Error::io(format!("could not read {first}"), e))? / PAGE_SIZE;
         debug_assert!(got <= pages.len(), "{got} pages of {}", pages.len());

@@ -136,14 +136,13 @@ impl OpenFiles {
         drop(shared);
         self.make_room();
         let mut alone = segment.file.write();
-        let file = match &*alone {
-            Some(file) => Arc::clone(file),
-            None => {
-                let file = self.open_or_close(&segment.path, OpenMode::Existing)?;
-                *alone = Some(Arc::clone(&file));
-                self.enter(segment);
-                file
-            }
+        let file = if let Some(file) = &*alone {
+            Arc::clone(file)
+        } else {
+            let file = self.open_or_close(&segment.path, OpenMode::Existing)?;
+            *alone = Some(Arc::clone(&file));
+            self.enter(segment);
+            file
         };
         // Still under the exclusive lock, so that no thread closes the file before its use.
         work(&file)

@@ -48,7 +48,7 @@ const _: () = assert!(FLAGS.count_ones() == 6);
 const _: () = assert!(FLAGS & PIN_MASK == 0);
 const _: () = assert!(PIN_MASK & PIN_ONE == PIN_ONE);
 // Without its flags for I/O and copies, the state of a frame without a page is below VALID.
-const _: () = assert!(PIN_MASK | USED < VALID);
+const _: () = assert!(PIN_MASK + USED < VALID);
 
 /// Checks that flags occur together only as the picture at the top allows.
 #[inline]

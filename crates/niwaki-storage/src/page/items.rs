@@ -517,9 +517,10 @@ impl Page {
             }
             first += 1;
         }
-        let at = match self.lie_in_order(first, at) {
-            true => self.close_gaps(first, at),
-            false => self.put_in_order(first, at),
+        let at = if self.lie_in_order(first, at) {
+            self.close_gaps(first, at)
+        } else {
+            self.put_in_order(first, at)
         };
         debug_assert!(lower <= at, "tuples were moved over the line pointers");
         debug_assert!(at <= special, "tuples were moved into the special area");

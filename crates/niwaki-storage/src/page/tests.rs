@@ -313,7 +313,7 @@ fn hostile_bytes_never_panic() {
         for _ in 0..random.below(30) {
             page.add_item(&vec![random.next() as u8; 1 + random.below(300)]);
         }
-        for _ in 0..1 + random.below(4) {
+        for _ in 0..=random.below(4) {
             // Most changes hit the header and the line pointers.
             let at = if random.below(4) == 0 { random.below(PAGE_SIZE) } else { random.below(150) };
             page.0[at] = random.next() as u8;

@@ -277,10 +277,10 @@ impl ReadStream {
         };
         if now {
             counters.waits.fetch_add(1, Ordering::Relaxed);
-            match pool.reads.has_takers() {
-                true => self.distance.was_late(),
-                // No other thread would read meanwhile.
-                false => self.distance.was_cached(),
+            if pool.reads.has_takers() {
+                self.distance.was_late();
+            } else {
+                self.distance.was_cached();
             }
             pool.finish_run(&rest);
             return Named::Read;

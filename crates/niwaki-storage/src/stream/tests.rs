@@ -309,7 +309,7 @@ fn time_on_a_device(method: IoMethod, options: ReadAhead, width: usize) -> (u64,
         farthest = farthest.max(storage.pool().reads_pin());
     }
     assert!(storage.pool().is_idle());
-    ((clock.monotonic() - begun).as_millis() as u64, farthest)
+    (clock.monotonic().checked_sub(begun).unwrap().as_millis() as u64, farthest)
 }
 
 #[test]

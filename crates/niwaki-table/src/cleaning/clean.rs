@@ -181,9 +181,10 @@ impl Cleaner<'_> {
             Some(version) => {
                 self.payload.clear();
                 // Stored values are decoded and put together again, without evaluation.
-                let known = match self.table.indexes[self.index].definition.include.is_empty() {
-                    true => Ok(true),
-                    false => self.memo.payload(self.table, self.index, version, &mut self.payload),
+                let known = if self.table.indexes[self.index].definition.include.is_empty() {
+                    Ok(true)
+                } else {
+                    self.memo.payload(self.table, self.index, version, &mut self.payload)
                 };
                 match known {
                     Ok(true) => {}

@@ -105,9 +105,12 @@ enum Judged {
 /// pending for the statement.
 fn ends_early(session: &Arc<SessionControl>) -> work::Asker {
     let session = Arc::clone(session);
-    Arc::new(move || match session.is_interrupted() {
-        true => Err(TypeError::new("57014", "canceling statement due to user request")),
-        false => Ok(()),
+    Arc::new(move || {
+        if session.is_interrupted() {
+            Err(TypeError::new("57014", "canceling statement due to user request"))
+        } else {
+            Ok(())
+        }
     })
 }
 
@@ -237,9 +240,10 @@ impl Table {
         let none = removed.as_slice().is_empty();
         row.resize(if none { 0 } else { self.definition.columns.len() }, Datum::Null);
         while let Some(version) = removed.next() {
-            let suspected = match version.root.block.0 < blocks {
-                true => self.suspect(session, &version, &mut row, &mut key),
-                false => Ok(Some(0)),
+            let suspected = if version.root.block.0 < blocks {
+                self.suspect(session, &version, &mut row, &mut key)
+            } else {
+                Ok(Some(0))
             };
             let done = match suspected {
                 Ok(None) => {
@@ -301,10 +305,7 @@ impl Table {
         if let Some(record) = early {
             self.heap().seen_to(root, record, self.keys.payloads_right());
         }
-        let kept = match was_last {
-            true => ColumnMask::none(),
-            false => self.keys_kept(root, version)?,
-        };
+        let kept = if was_last { ColumnMask::none() } else { self.keys_kept(root, version)? };
         let (mut missed, mut suspected) = (false, 0);
         for (at, index) in self.kept_up() {
             if kept.contains(at) {

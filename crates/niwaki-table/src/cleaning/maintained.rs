@@ -97,9 +97,10 @@ impl Table {
         let now_us = self.engine.storage().env().clock.now_unix_us();
         let stats = self.stats();
         let mut maintained = self.counters.maintained.lock();
-        match automatic {
-            true => maintained.autovacuum.add(now_us),
-            false => maintained.vacuum.add(now_us),
+        if automatic {
+            maintained.autovacuum.add(now_us);
+        } else {
+            maintained.vacuum.add(now_us);
         }
         let baseline = HeapBaseline {
             garbage: garbage(&stats),
@@ -116,9 +117,10 @@ impl Table {
         let now_us = self.engine.storage().env().clock.now_unix_us();
         let file = self.definition.file.id;
         let mut maintained = self.counters.maintained.lock();
-        match automatic {
-            true => maintained.autoanalyze.add(now_us),
-            false => maintained.analyze.add(now_us),
+        if automatic {
+            maintained.autoanalyze.add(now_us);
+        } else {
+            maintained.analyze.add(now_us);
         }
         maintained.modified = modified(before);
         let baseline = HeapBaseline { rows: rows(before), ..maintained.heap(file) };

@@ -168,9 +168,10 @@ impl Table {
             return Ok(());
         }
         rounds.rests_at = None;
-        match self.heap().has_visibility_map()? {
-            true => self.look_after_mapped(session, rounds, quiet, &horizon, round),
-            false => self.look_after_unmapped(session, rounds, quiet, &horizon, round),
+        if self.heap().has_visibility_map()? {
+            self.look_after_mapped(session, rounds, quiet, &horizon, round)
+        } else {
+            self.look_after_unmapped(session, rounds, quiet, &horizon, round)
         }
     }
 

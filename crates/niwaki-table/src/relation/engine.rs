@@ -311,9 +311,10 @@ impl Engine {
         let index = files.entry(definition.file.id).or_insert_with(|| {
             let (storage, file) = (Arc::clone(&self.storage), definition.file);
             let index = Index::new(storage, file, &definition.name, definition.options);
-            let handle = Arc::new(match definition.equal_is_image() {
-                true => index,
-                false => index.without_posting_lists(),
+            let handle = Arc::new(if definition.equal_is_image() {
+                index
+            } else {
+                index.without_posting_lists()
             });
             OpenIndex { table, handle, suspects: Arc::default(), over: Arc::default() }
         });

@@ -48,10 +48,7 @@ impl OverLeaves {
     #[inline]
     pub(crate) fn before(&self, leaf: LeafRead, snapshot: Csn) -> (u16, Csn) {
         // Relaxed: a reader that misses a note made just now reads the entries.
-        match self.any.load(Ordering::Relaxed) {
-            true => self.find(leaf, snapshot),
-            false => (0, Csn(0)),
-        }
+        if self.any.load(Ordering::Relaxed) { self.find(leaf, snapshot) } else { (0, Csn(0)) }
     }
 
     fn find(&self, leaf: LeafRead, snapshot: Csn) -> (u16, Csn) {

@@ -105,9 +105,10 @@ impl Sequence {
         let mut state = self.state.lock();
         self.read(&mut state)?;
         tx.write_xid()?;
-        let logged = match seeded_bug!("setval_unlogged") {
-            true => Lsn(0),
-            false => write(&self.storage, self.file, value, is_called)?,
+        let logged = if seeded_bug!("setval_unlogged") {
+            Lsn(0)
+        } else {
+            write(&self.storage, self.file, value, is_called)?
         };
         let file = Some(self.file);
         *state = SequenceState { file, value, called: is_called, covered: 0, logged };

@@ -132,9 +132,10 @@ impl List {
             alike.sort_unstable_by(|&(_, a), &(_, b)| {
                 let (a, b) = (&self.suspects[a as usize], &self.suspects[b as usize]);
                 // Words and lengths fully determine short keys, so their bytes are not fetched.
-                let keys = match a.len.max(b.len) <= WORD {
-                    true => a.len.cmp(&b.len),
-                    false => self.key(a).cmp(self.key(b)),
+                let keys = if a.len.max(b.len) <= WORD {
+                    a.len.cmp(&b.len)
+                } else {
+                    self.key(a).cmp(self.key(b))
                 };
                 keys.then(a.found.root.cmp(&b.found.root))
             });

@@ -67,12 +67,11 @@ impl Table {
         work: &mut Workspace,
     ) -> Result<Formed> {
         work.values.clear();
-        match self.form_plain(row, &mut work.row) {
-            Some(formed) => Ok(formed),
-            None => {
-                let held = self.place_values(row, Vec::new())?;
-                self.form_held(tx, row, held, options, work)
-            }
+        if let Some(formed) = self.form_plain(row, &mut work.row) {
+            Ok(formed)
+        } else {
+            let held = self.place_values(row, Vec::new())?;
+            self.form_held(tx, row, held, options, work)
         }
     }
 

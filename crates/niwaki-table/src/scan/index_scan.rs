@@ -70,7 +70,7 @@ impl Table {
         match keys.one_range(&mut lower, &mut upper) {
             _ if keys.is_empty() => {}
             Some(_) if keys.is_one_key(order.len()) => {
-                scan.leaves.look_up(handle, &lower, direction)
+                scan.leaves.look_up(handle, &lower, direction);
             }
             Some(range) => scan.leaves.start(handle, &range, direction),
             None => {
@@ -197,9 +197,10 @@ impl IndexScan {
             blocks.dedup();
             let horizon = table.engine.transactions().horizon();
             for block in blocks.iter() {
-                *in_vain = match table.heap().show_to_all(block.0, &horizon)? {
-                    true => in_vain.saturating_sub(1),
-                    false => *in_vain + 1,
+                *in_vain = if table.heap().show_to_all(block.0, &horizon)? {
+                    in_vain.saturating_sub(1)
+                } else {
+                    *in_vain + 1
                 };
             }
         }

@@ -159,12 +159,11 @@ impl TidBitmap {
             if self.is_lossy(block) {
                 continue;
             }
-            match self.exact.get_mut(&block) {
-                Some(mine) => mine.iter_mut().zip(*bits).for_each(|(mine, bits)| *mine |= bits),
-                None => {
-                    self.exact.insert(block, bits);
-                    self.shrink();
-                }
+            if let Some(mine) = self.exact.get_mut(&block) {
+                mine.iter_mut().zip(*bits).for_each(|(mine, bits)| *mine |= bits);
+            } else {
+                self.exact.insert(block, bits);
+                self.shrink();
             }
         }
         self.shrink();

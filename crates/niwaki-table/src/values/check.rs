@@ -35,7 +35,7 @@ impl Table {
         for block in 0..blocks {
             let mut found = Vec::new();
             values.visit_versions(Live::AtVisit(&|_| false), block, &horizon, |row, _| {
-                found.push(row.root)
+                found.push(row.root);
             })?;
             for tid in found.into_iter().filter(|tid| !named.contains(tid)) {
                 report.push(Corruption {

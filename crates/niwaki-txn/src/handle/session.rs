@@ -185,7 +185,7 @@ impl SessionControl {
         &self.manager
     }
 
-    /// Returns the process-like number, unique among live sessions, of BackendKeyData and
+    /// Returns the process-like number, unique among live sessions, of `BackendKeyData` and
     /// `pg_backend_pid()`.
     pub fn backend(&self) -> i32 {
         self.backend

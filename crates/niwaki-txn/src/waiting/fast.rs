@@ -153,9 +153,9 @@ impl LockManager {
                     if word & TENTATIVE != 0 && !seeded_bug!("tentative_locks_moved") {
                         spins += 1;
                         if spins < TENTATIVE_SPINS {
-                            spin_loop()
+                            spin_loop();
                         } else {
-                            thread::yield_now()
+                            thread::yield_now();
                         }
                         continue;
                     }

@@ -68,9 +68,10 @@ impl Ended {
             }
         }
         debug_assert!(others.is_sorted_by(|a, b| a < b), "a search would miss some of {others:?}");
-        let others = match size_of_val(&*others) <= STATE_BYTES {
-            true => Others::Few(others.into()),
-            false => Others::Many(states),
+        let others = if size_of_val(&*others) <= STATE_BYTES {
+            Others::Few(others.into())
+        } else {
+            Others::Many(states)
         };
         Self { csn, others }
     }

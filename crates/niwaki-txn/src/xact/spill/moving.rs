@@ -63,12 +63,11 @@ impl XactStates {
             open: open().map(|(place, _)| (place, AtomicU64::new(RUNNING))).collect(),
         };
         spilled.assert_state();
-        let file = match self.spilled.file.get() {
-            Some(file) => file,
-            None => {
-                let opened = SpillFile::open(storage)?;
-                self.spilled.file.get_or_init(|| opened)
-            }
+        let file = if let Some(file) = self.spilled.file.get() {
+            file
+        } else {
+            let opened = SpillFile::open(storage)?;
+            self.spilled.file.get_or_init(|| opened)
         };
         file.write(&spilled, &states)?;
         Ok(Some(spilled))
