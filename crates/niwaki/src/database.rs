@@ -3,6 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use niwaki_background::autovacuum::launcher::LauncherThread;
+use niwaki_background::autovacuum::limits::workers_max;
+use niwaki_background::autovacuum::rounds::Autovacuum;
+use niwaki_background::autovacuum::work::AutovacuumReport;
+use niwaki_background::gardener::{Gardener, GardenerThread};
+use niwaki_directory::databases::Databases;
+use niwaki_directory::helpers::Helpers;
+use niwaki_directory::log::Log;
 use niwaki_env::Env;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicU16, Ordering};
@@ -12,19 +20,11 @@ use niwaki_storage::record::CheckpointParticipant;
 use niwaki_storage::{
     Background, CheckpointKind, IoMethod, ReadStatistics, Storage, StorageOptions,
 };
+use niwaki_system::monitor::activity::Activities;
+use niwaki_system::monitor::progress::{Builds, Vacuums};
 use niwaki_table::{Engine, MapOptions};
 use niwaki_txn::{TransactionManager, TxnOptions};
 
-use crate::background::autovacuum::launcher::LauncherThread;
-use crate::background::autovacuum::limits::workers_max;
-use crate::background::autovacuum::rounds::Autovacuum;
-use crate::background::autovacuum::work::AutovacuumReport;
-use crate::background::gardener::{Gardener, GardenerThread};
-use crate::directory::databases::Databases;
-use crate::directory::helpers::Helpers;
-use crate::directory::log::Log;
-use crate::system::monitor::activity::Activities;
-use crate::system::monitor::progress::{Builds, Vacuums};
 use crate::{Result, SqlError};
 
 /// Options for opening a database: settings by PostgreSQL's names, as `niwaki serve --set` takes
@@ -314,7 +314,7 @@ impl Database {
     }
 
     /// Returns the settings with which sessions begin.
-    pub(crate) fn settings_of_sessions(&self) -> Settings {
+    pub fn settings_of_sessions(&self) -> Settings {
         let mut settings = self.inner.settings.for_session();
         // Relaxed: the port orders nothing else, and is set before any session can connect.
         match self.inner.port.load(Ordering::Relaxed) {
@@ -331,11 +331,12 @@ impl Database {
     }
 
     /// Returns when the directory was opened, in microseconds since 1970.
-    pub(crate) fn opened_us(&self) -> i64 {
+    pub fn opened_us(&self) -> i64 {
         self.inner.opened_us
     }
 
-    pub(crate) fn helpers(&self) -> &Helpers {
+    /// Returns the counter of parallel workers.
+    pub fn helpers(&self) -> &Helpers {
         &self.inner.helpers
     }
 
@@ -466,28 +467,33 @@ impl Database {
         self.inner.close()
     }
 
-    pub(crate) fn vacuums(&self) -> &Arc<Vacuums> {
+    /// Returns the vacuums that run.
+    pub fn vacuums(&self) -> &Arc<Vacuums> {
         &self.inner.vacuums
     }
 
-    pub(crate) fn builds(&self) -> &Arc<Builds> {
+    /// Returns the index builds that run.
+    pub fn builds(&self) -> &Arc<Builds> {
         &self.inner.builds
     }
 
-    pub(crate) fn databases(&self) -> &Arc<Databases> {
+    /// Returns the open databases.
+    pub fn databases(&self) -> &Arc<Databases> {
         &self.inner.databases
     }
 
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
+    /// Returns the engine.
+    pub fn engine(&self) -> &Arc<Engine> {
         &self.inner.engine
     }
 
     /// Returns the activities of the sessions.
-    pub(crate) fn activities(&self) -> &Activities {
+    pub fn activities(&self) -> &Activities {
         &self.inner.activities
     }
 
-    pub(crate) fn transactions(&self) -> &Arc<TransactionManager> {
+    /// Returns the transaction manager.
+    pub fn transactions(&self) -> &Arc<TransactionManager> {
         &self.inner.transactions
     }
 }

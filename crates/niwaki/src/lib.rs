@@ -6,15 +6,6 @@
 // What clients receive.
 mod result;
 
-// What `pg_catalog` and `information_schema` show.
-mod system;
-
-// The open databases of a directory, and what their sessions share.
-mod directory;
-
-// Work beside sessions: VACUUM and ANALYZE, autovacuum, the gardener's thread.
-mod background;
-
 // The handle of an open directory.
 mod database;
 
@@ -39,18 +30,18 @@ mod api;
 pub use api::{
     FromValue, Params, PreparedQuery, Query, QuerySource, Row, Rows, ToValue, Transaction,
 };
-pub use background::autovacuum::work::AutovacuumReport;
 pub use check::visit::{CheckReport, Violation};
 pub use database::{Database, Options};
-pub use directory::notifications::Notification;
+pub use niwaki_background::autovacuum::work::AutovacuumReport;
+pub use niwaki_directory::notifications::Notification;
 pub use niwaki_sql::{ColumnInfo, ErrorFields, RowSink, Severity, SqlError};
+pub use niwaki_system::catalogs::type_length;
 pub use niwaki_txn::SessionControl;
 pub use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 pub use result::{ExecuteOutcome, ResultFormats, ResultSink};
 pub use session::handle::Session;
 pub use session::statement::Prepared;
 pub use session::terminator::Terminator;
-pub use system::catalogs::type_length;
 
 /// Result of the functions of this crate.
 pub type Result<T> = std::result::Result<T, SqlError>;

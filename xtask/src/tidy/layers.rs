@@ -6,7 +6,7 @@
 use super::{Finding, Tree};
 
 /// Bottom to top.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 19] = [
     "niwaki-allocator",
     "niwaki-env",
     "niwaki-types",
@@ -18,6 +18,9 @@ const ORDER: [&str; 16] = [
     "niwaki-vacuum",
     "niwaki-catalog",
     "niwaki-sql",
+    "niwaki-system",
+    "niwaki-directory",
+    "niwaki-background",
     "niwaki",
     "niwaki-server",
     "niwaki-cli",

@@ -9,13 +9,16 @@ use super::imports::{Modules, arrows, crates};
 use super::{Finding, Tree};
 
 /// The crates that have wings.
-const WINGED: [&str; 9] = [
+const WINGED: [&str; 12] = [
     "niwaki",
+    "niwaki-background",
     "niwaki-catalog",
+    "niwaki-directory",
     "niwaki-heap",
     "niwaki-model",
     "niwaki-nbtree",
     "niwaki-storage",
+    "niwaki-system",
     "niwaki-table",
     "niwaki-txn",
     "niwaki-types",

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, FIRST_DATABASE};
+use niwaki_directory::databases::Databases;
+use niwaki_directory::open_database::OpenDatabase;
 use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_storage::{Corruption, FIRST_FILE, RelFileId};
 use niwaki_table::Table;
@@ -11,8 +13,6 @@ use crate::Result;
 use crate::check::expressions::unreadable_expressions;
 use crate::check::views::unrunnable;
 use crate::database::Database;
-use crate::directory::databases::Databases;
-use crate::directory::open_database::OpenDatabase;
 use crate::session::handle::Session;
 
 /// One broken invariant that [`Database::check`] found.

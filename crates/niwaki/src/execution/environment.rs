@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use niwaki_catalog::{CatalogState, CatalogTransaction, Oid, Relation, RelationKind};
+use niwaki_directory::notifications::{Notifications, Pending};
 use niwaki_env::hash::HashMap;
 use niwaki_env::{Env, seeded_bug};
 use niwaki_sql::settings::Settings;
@@ -17,7 +18,6 @@ use niwaki_txn::{
 };
 
 use crate::Result;
-use crate::directory::notifications::{Notifications, Pending};
 use crate::execution::current_row::row_of_cursor;
 use crate::execution::store::read_only;
 use crate::session::epoch::UNIX_TO_POSTGRES_US;

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, ForeignKey, Oid, ReferentialAction, Relation};
 use niwaki_sql::{ExecContext, SqlError};
+use niwaki_system::names::schema_name;
 use niwaki_types::{Datum, TextSettings};
 
 use crate::Result;
@@ -28,7 +29,6 @@ use crate::execution::at_end::AtEnd;
 use crate::session::handle::Session;
 use crate::session::noted::{Change, Key};
 use crate::session::reference_plans::QueryKind;
-use crate::system::names::schema_name;
 
 /// A constraint, while one change is handled.
 #[derive(Clone, Copy)]

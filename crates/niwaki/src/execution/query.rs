@@ -13,6 +13,7 @@ use niwaki_sql::{
     ValueFor, objects_named,
 };
 use niwaki_storage::ReadAhead;
+use niwaki_system::names::columns_of_expression;
 use niwaki_txn::{Isolation, Snapshot, Transaction};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
@@ -27,7 +28,6 @@ use crate::execution::store::{TableStore, read_only};
 use crate::session::epoch::UNIX_TO_POSTGRES_US;
 use crate::session::handle::Session;
 use crate::session::running::Running;
-use crate::system::names::columns_of_expression;
 
 /// Least memory in bytes that a statement may hold for values that must stay in memory (an
 /// `array_agg`), even if `work_mem` is smaller.

@@ -9,6 +9,7 @@ use niwaki_catalog::{CatalogState, Relation};
 use niwaki_env::seeded_bug;
 use niwaki_sql::store::Sees;
 use niwaki_sql::{Planned, RowSink, SqlError};
+use niwaki_system::names::schema_name;
 use niwaki_txn::Isolation;
 use niwaki_types::{ColumnType, Datum, TypeOid, quote_identifier};
 
@@ -16,7 +17,6 @@ use crate::Result;
 use crate::execution::foreign_keys::{Constraint, Following};
 use crate::session::reference_plans::{Plan, QueryKind};
 use crate::session::type_names::type_in_sql;
-use crate::system::names::schema_name;
 
 /// Row sink that counts rows.
 #[derive(Default)]

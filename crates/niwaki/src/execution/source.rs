@@ -8,30 +8,30 @@ use niwaki_catalog::{
     CatalogState, FIRST_DATABASE, Oid, Relation, RelationKind, SearchPath, SystemSource,
     of_table_number,
 };
+use niwaki_directory::open_database::OpenDatabase;
 use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_nbtree::Index;
 use niwaki_sql::settings::{Context, Kind, Settings, Unit};
 use niwaki_storage::{BlockNumber, BlocksAhead, Fork, PageId, ReadAhead, RelFileId, Xid};
+use niwaki_system::monitor::activity::{BackendType, State};
+use niwaki_system::monitor::background_tasks::{self, TASKS};
+use niwaki_system::monitor::index_counters::{self, STAT_INDEXES};
+use niwaki_system::monitor::memory::{self, MEMORY};
+use niwaki_system::monitor::read_ahead::{self, READ_AHEAD};
+use niwaki_system::monitor::snapshots::{self, SNAPSHOTS};
+use niwaki_system::monitor::statistics::{
+    self, DatabaseCounters, DatabaseNumbers, FileNumbers, Reset,
+};
+use niwaki_system::monitor::table_counters::{self, STAT_TABLES};
+use niwaki_system::names::schema_name;
+use niwaki_system::own::{PROGRESS, PROGRESS_VACUUM};
 use niwaki_table::Visits;
 use niwaki_txn::{LockKey, TableId};
 use niwaki_types::{Datum, Interval, Numeric, TimeZone, TypeOid};
 
 use crate::database::Database;
-use crate::directory::open_database::OpenDatabase;
 use crate::execution::opened::Opened;
 use crate::session::epoch::UNIX_TO_POSTGRES_US;
-use crate::system::monitor::activity::{BackendType, State};
-use crate::system::monitor::background_tasks::{self, TASKS};
-use crate::system::monitor::index_counters::{self, STAT_INDEXES};
-use crate::system::monitor::memory::{self, MEMORY};
-use crate::system::monitor::read_ahead::{self, READ_AHEAD};
-use crate::system::monitor::snapshots::{self, SNAPSHOTS};
-use crate::system::monitor::statistics::{
-    self, DatabaseCounters, DatabaseNumbers, FileNumbers, Reset,
-};
-use crate::system::monitor::table_counters::{self, STAT_TABLES};
-use crate::system::names::schema_name;
-use crate::system::own::{PROGRESS, PROGRESS_VACUUM};
 
 type Result<T> = niwaki_catalog::Result<T>;
 

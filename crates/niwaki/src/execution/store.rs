@@ -5,6 +5,7 @@ use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Relation};
+use niwaki_directory::helpers::{HelperPermit, LimitedHelpers};
 use niwaki_env::seeded_bug;
 use niwaki_sql::store::{
     BATCH_BYTES, InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort,
@@ -23,7 +24,6 @@ use niwaki_types::growing::value_bytes;
 use niwaki_types::{ColumnMask, Datum, Vector};
 
 use crate::Result;
-use crate::directory::helpers::{HelperPermit, LimitedHelpers};
 use crate::session::epoch::UNIX_TO_POSTGRES_US;
 use crate::session::errors::of_table;
 use crate::session::noted::Noted;

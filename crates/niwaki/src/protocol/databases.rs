@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Catalog, DatabaseDefinition, FIRST_DATABASE, Oid, table_number};
+use niwaki_directory::open_database::no_database;
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{DatabaseOptions, DatabaseStatement, SetCommand};
 use niwaki_txn::{TableId, TableLockMode, WaitPolicy};
 
 use crate::Result;
-use crate::directory::open_database::no_database;
 use crate::execution::store::read_only;
 use crate::result::ResultSink;
 use crate::session::handle::Session;

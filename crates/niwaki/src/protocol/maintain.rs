@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use niwaki_background::maintenance::{MaintainedTable, lock_to_maintain};
+use niwaki_background::vacuum_options::of_statement;
 use niwaki_catalog::{CatalogTransaction, Oid, Relation, RelationDefinition, RelationStats};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::Vacuum;
+use niwaki_system::monitor::progress::Vacuuming;
 use niwaki_txn::{Transaction, WaitPolicy};
 use niwaki_vacuum::{VacuumOptions, VacuumSummary};
 
 use crate::Result;
-use crate::background::maintenance::{MaintainedTable, lock_to_maintain};
-use crate::background::vacuum_options::of_statement;
 use crate::result::ResultSink;
 use crate::session::block::Block;
 use crate::session::handle::Session;
-use crate::system::monitor::progress::Vacuuming;
 
 /// A table that VACUUM or ANALYZE is to process.
 struct Listed {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use niwaki_directory::notifications::Notification;
+
 use crate::Result;
-use crate::directory::notifications::Notification;
 use crate::session::block::Block;
 use crate::session::handle::Session;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use niwaki_directory::open_database::OpenDatabase;
 use niwaki_sql::settings::Settings;
 
 use crate::database::Database;
-use crate::directory::open_database::OpenDatabase;
 use crate::session::handle::Session;
 use crate::{Result, SqlError};
 

@@ -5,7 +5,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use niwaki_background::vacuum_options::by_settings;
 use niwaki_catalog::{CatalogTransaction, Oid, Relation, SearchPath};
+use niwaki_directory::notifications::Pending;
+use niwaki_directory::open_database::Connection;
 use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 use niwaki_heap::FreeingPaused;
@@ -13,15 +16,15 @@ use niwaki_sql::settings::Settings;
 use niwaki_sql::utility::{Name, OnCommit, TransactionModes};
 use niwaki_sql::{Scratch, Severity, SqlError};
 use niwaki_storage::ReadAhead;
+use niwaki_system::monitor::activity::{Activity, BackendType, State};
+use niwaki_system::monitor::progress::{Build, ProgressEntry};
+use niwaki_system::roles::DATABASE_OWNER;
 use niwaki_table::{Engine, Lookup, TempQuota, TempSpace, Workspace};
 use niwaki_txn::{AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{Datum, TextSettings, UserTypes, quote_identifier};
 
 use crate::Result;
-use crate::background::vacuum_options::by_settings;
 use crate::database::Database;
-use crate::directory::notifications::Pending;
-use crate::directory::open_database::Connection;
 use crate::result::ResultSink;
 use crate::session::block::{Block, Level, Ran};
 use crate::session::deferred::Deferred;
@@ -30,9 +33,6 @@ use crate::session::reference_plans::ForeignKeys;
 use crate::session::sequence_values::SequenceValues;
 use crate::session::statement::Named;
 use crate::session::terminator::Terminator;
-use crate::system::monitor::activity::{Activity, BackendType, State};
-use crate::system::monitor::progress::{Build, ProgressEntry};
-use crate::system::roles::DATABASE_OWNER;
 
 /// One session, which belongs to one thread at a time.
 pub struct Session {

@@ -23,6 +23,7 @@ use niwaki_env::seeded_bug;
 use niwaki_heap::FreeingPaused;
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{CreateIndex, Drop, Name, Reindex, ReindexTarget};
+use niwaki_system::monitor::progress::ProgressEntry;
 use niwaki_table::Phase;
 use niwaki_txn::{KeptLock, TableLockMode};
 
@@ -32,7 +33,6 @@ use crate::ddl::index::new_index::NewIndex;
 use crate::ddl::names;
 use crate::result::ResultSink;
 use crate::session::handle::Session;
-use crate::system::monitor::progress::ProgressEntry;
 
 /// Lock on the table through all steps: keeps out vacuum and other definitions, but not writers.
 const STEP: TableLockMode = TableLockMode::ShareUpdateExclusive;

@@ -8,6 +8,7 @@ use niwaki_catalog::{
 };
 use niwaki_sql::utility::{CreateIndex, IndexKeySource, IndexKeySpec};
 use niwaki_sql::{IndexKey, SqlError, read_index_key, read_index_predicate};
+use niwaki_system::monitor::progress::ProgressEntry;
 use niwaki_table::{BuildOptions, BuildProgress, Error as TableError};
 use niwaki_txn::TableLockMode;
 use niwaki_types::ColumnType;
@@ -21,7 +22,6 @@ use crate::ddl::index::operator_class;
 use crate::ddl::names;
 use crate::ddl::options;
 use crate::session::errors::key_text;
-use crate::system::monitor::progress::ProgressEntry;
 
 /// Greatest number of key and INCLUDE columns of an index, as in PostgreSQL.
 const INDEX_COLUMNS_MAX: usize = 32;
