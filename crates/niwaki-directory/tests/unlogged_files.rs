@@ -16,8 +16,8 @@ fn unlogged_tables_of_a_database_that_is_not_open_outlast_a_close() {
     let mut inside = database.session_as("postgres", "b", &[]).unwrap();
     inside.execute("create unlogged table u as select 1 as a", ()).unwrap();
     drop(inside);
-    let oid = database.databases().definition("b").unwrap().oid;
-    database.databases().forget(oid);
+    let oid = database.directory().databases().definition("b").unwrap().oid;
+    database.directory().databases().forget(oid);
     database.close().unwrap();
     let database = open();
     let mut inside = database.session_as("postgres", "b", &[]).unwrap();
@@ -35,11 +35,11 @@ fn what_an_earlier_life_left_of_temporary_relations_is_moved_aside() {
     let is_there = |path: &str| env.vfs.exists(path).unwrap();
     let database = open();
     database.session().execute("create unlogged table u as select 1 as a", ()).unwrap();
-    let storage = database.engine().storage();
+    let storage = database.directory().engine().storage();
     let left = RelFile { id: storage.allocate_file(), logged: false };
     storage.create_file(left, Xid::INVALID).unwrap();
-    database.engine().settle().unwrap();
-    storage.shutdown(&[&**database.transactions()]).unwrap();
+    database.directory().engine().settle().unwrap();
+    storage.shutdown(&[&**database.directory().transactions()]).unwrap();
     drop(database);
     let path = format!("base/{}.main", left.id);
     assert!(is_there(&path));
@@ -47,8 +47,7 @@ fn what_an_earlier_life_left_of_temporary_relations_is_moved_aside() {
         let database = open();
         assert!(!is_there(&path) && is_there(&format!("aside/{}.main", left.id)));
         let mut session = database.session();
-        let count: i64 =
-            session.query_one("select count(*) from u", ()).unwrap().get(0).unwrap();
+        let count: i64 = session.query_one("select count(*) from u", ()).unwrap().get(0).unwrap();
         assert_eq!(count, 1);
         drop(session);
         assert_eq!(database.check().unwrap().violations, []);

@@ -121,7 +121,7 @@ fn what_is_declared_to_be_filled_is_there() {
 #[test]
 fn rows_have_the_types_of_their_columns() {
     let session = session();
-    let state = session.database().databases().all()[0].catalog().state_arc();
+    let state = session.directory().databases().all()[0].catalog().state_arc();
     let mut filled = 0;
     for relation in state.relations() {
         let Some(view) = &relation.view else { continue };
@@ -148,7 +148,7 @@ fn rows_have_the_types_of_their_columns() {
 #[test]
 fn a_key_gives_what_all_rows_have() {
     let session = session();
-    let state = session.database().databases().all()[0].catalog().state_arc();
+    let state = session.directory().databases().all()[0].catalog().state_arc();
     let mut tried = 0;
     for relation in state.relations() {
         let Some(view) = &relation.view else { continue };

@@ -3,13 +3,12 @@
 use std::ops::{Deref, DerefMut, Index};
 use std::sync::Arc;
 
+use niwaki_session::{ResultSink, Statement};
 use niwaki_sql::{ColumnInfo, RowSink, SqlError};
 use niwaki_types::{ColumnType, Datum, InputContext, TextSettings, TypeOid};
 
 use crate::Result;
-use crate::result::ResultSink;
-use crate::session::handle::Session;
-use crate::session::statement::Statement;
+use crate::session::Session;
 
 /// A Rust value that can be a parameter.
 pub trait ToValue {
@@ -82,19 +81,19 @@ pub struct PreparedQuery {
 
 impl std::fmt::Debug for PreparedQuery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PreparedQuery").field("described", &self.statement.described).finish()
+        f.debug_struct("PreparedQuery").field("described", self.statement.described()).finish()
     }
 }
 
 impl PreparedQuery {
     /// Returns the types of the parameters `$1`, `$2`, ….
     pub fn parameters(&self) -> &[TypeOid] {
-        &self.statement.described.parameters
+        &self.statement.described().parameters
     }
 
     /// Returns the columns of the result; none when the statement gives no rows.
     pub fn columns(&self) -> &[ColumnInfo] {
-        self.statement.described.columns.as_deref().unwrap_or_default()
+        self.statement.described().columns.as_deref().unwrap_or_default()
     }
 }
 
@@ -366,7 +365,7 @@ impl Session {
         params: &dyn Params,
         sink: &mut Collector,
     ) -> Result<()> {
-        let types = Arc::clone(&statement.described.parameters);
+        let types = Arc::clone(&statement.described().parameters);
         if types.len() != params.count() {
             return Err(SqlError::new(
                 "08P01",
@@ -383,7 +382,7 @@ impl Session {
             let type_oid = self.text_settings().types.column_type(*type_oid).oid;
             values.push(params.value(i, type_oid, self.text_settings())?);
         }
-        if let Some(columns) = &statement.described.columns {
+        if let Some(columns) = &statement.described().columns {
             sink.columns(columns)?;
         }
         self.run_prepared_once(Arc::clone(statement), values, sink)?;

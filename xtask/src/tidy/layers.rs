@@ -6,7 +6,7 @@
 use super::{Finding, Tree};
 
 /// Bottom to top.
-const ORDER: [&str; 19] = [
+const ORDER: [&str; 21] = [
     "niwaki-allocator",
     "niwaki-env",
     "niwaki-types",
@@ -21,6 +21,8 @@ const ORDER: [&str; 19] = [
     "niwaki-system",
     "niwaki-directory",
     "niwaki-background",
+    "niwaki-session",
+    "niwaki-ddl",
     "niwaki",
     "niwaki-server",
     "niwaki-cli",

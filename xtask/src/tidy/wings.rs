@@ -9,14 +9,16 @@ use super::imports::{Modules, arrows, crates};
 use super::{Finding, Tree};
 
 /// The crates that have wings.
-const WINGED: [&str; 12] = [
+const WINGED: [&str; 14] = [
     "niwaki",
     "niwaki-background",
     "niwaki-catalog",
+    "niwaki-ddl",
     "niwaki-directory",
     "niwaki-heap",
     "niwaki-model",
     "niwaki-nbtree",
+    "niwaki-session",
     "niwaki-storage",
     "niwaki-system",
     "niwaki-table",

@@ -2,12 +2,12 @@
 //! column of a domain stores the base type of the domain.
 
 use niwaki_catalog::{CatalogState, Column, Oid, Relation};
+use niwaki_session::type_in_sql;
 use niwaki_sql::types::format_type;
 use niwaki_types::{ColumnType, Datum, TypeOid, quote_identifier};
 
 use crate::Result;
-use crate::session::handle::Session;
-use crate::session::type_names::type_in_sql;
+use crate::session::Session;
 
 impl Session {
     /// Checks a column of a user-defined type, or of arrays of one, and returns what is wrong.
@@ -89,12 +89,12 @@ mod tests {
             run(&format!("insert into t values ('{value}'), (null)"));
             assert_eq!(database.check().unwrap().violations, []);
             run("begin");
-            let state = session.catalog.state().clone();
+            let state = session.state().clone();
             let known = state.user_types().next().unwrap();
             let kind = TypeKind::Enum(known.labels()[..1].to_vec());
             let fewer = TypeDefinition { kind, ..TypeDefinition::clone(known) };
-            let transaction = session.transaction.as_ref().unwrap();
-            session.catalog.update_type(transaction, fewer).unwrap();
+            let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+            catalog.update_type(transaction, fewer).unwrap();
             session.execute("commit", ()).unwrap();
             let found = database.check().unwrap().violations;
             assert_eq!(found.len(), 1, "{found:?}");
@@ -112,15 +112,15 @@ mod tests {
         run("create table t (x short)");
         assert_eq!(database.check().unwrap().violations, []);
         run("begin");
-        let state = session.catalog.state().clone();
+        let state = session.state().clone();
         let known = state.user_types().next().unwrap();
         let domain = DomainDefinition { typmod: 8, ..known.domain().unwrap().clone() };
         let other = TypeDefinition {
             kind: TypeKind::Domain(Box::new(domain)),
             ..TypeDefinition::clone(known)
         };
-        let transaction = session.transaction.as_ref().unwrap();
-        session.catalog.update_type(transaction, other).unwrap();
+        let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+        catalog.update_type(transaction, other).unwrap();
         session.execute("commit", ()).unwrap();
         let found = database.check().unwrap().violations;
         assert_eq!(found.len(), 1, "{found:?}");

@@ -3,7 +3,7 @@
 use niwaki_catalog::{CatalogState, Relation};
 
 use crate::Result;
-use crate::session::handle::Session;
+use crate::session::Session;
 
 impl Session {
     /// Checks a partition, and returns what is wrong with it. Reads the whole partition.
@@ -124,7 +124,7 @@ mod tests {
             (10, "trigger other is part of one that t has not"),
         ] {
             session.execute("begin", ()).unwrap();
-            let state = session.catalog.state();
+            let state = session.state();
             let mut table = state.lookup(PUBLIC_SCHEMA, "u").unwrap().definition.clone();
             let mut index = state.lookup(PUBLIC_SCHEMA, "u_pkey").unwrap().definition.clone();
             let of = table.partition_of.as_mut().unwrap();
@@ -153,16 +153,16 @@ mod tests {
                     table.triggers.push(other);
                 }
             }
-            let transaction = session.transaction.as_ref().unwrap();
-            session.catalog.update(transaction, index).unwrap();
+            let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+            catalog.update(transaction, index).unwrap();
             if wrong != 4 {
-                session.catalog.update(transaction, table).unwrap();
+                catalog.update(transaction, table).unwrap();
             } else {
                 let mut above = state.lookup(PUBLIC_SCHEMA, "t").unwrap().definition.clone();
                 above.partition_key = None;
-                session.catalog.update(transaction, above).unwrap();
+                catalog.update(transaction, above).unwrap();
             }
-            let state = session.catalog.state();
+            let state = session.state();
             let partition = state.lookup(PUBLIC_SCHEMA, "u").unwrap();
             let found = match wrong {
                 // Rows are read only once the definition is committed.
@@ -175,8 +175,8 @@ mod tests {
                     let mut table = partition.definition.clone();
                     table.partition_of.as_mut().unwrap().bound =
                         PartitionBound::Range { from: value("0"), to: value("10") };
-                    let transaction = session.transaction.as_ref().unwrap();
-                    session.catalog.update(transaction, table).unwrap();
+                    let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+                    catalog.update(transaction, table).unwrap();
                     session.execute("commit", ()).unwrap();
                     session.execute("begin", ()).unwrap();
                     found[0].detail.clone()

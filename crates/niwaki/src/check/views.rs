@@ -6,7 +6,7 @@ use std::sync::Arc;
 use niwaki_catalog::{CatalogState, FunctionDefinition, FunctionLanguage, Relation, Trigger};
 
 use crate::Result;
-use crate::session::handle::Session;
+use crate::session::Session;
 
 impl Session {
     /// Checks a view, and returns what is wrong with it.
@@ -67,11 +67,11 @@ mod tests {
         assert_eq!(database.check().unwrap().violations, []);
         // No statement makes this state: a column of another type under the view.
         session.execute("begin", ()).unwrap();
-        let state = session.catalog.state();
+        let state = session.state();
         let mut table = state.lookup(PUBLIC_SCHEMA, "t").unwrap().definition.clone();
         table.columns[0].type_oid = 20;
-        let transaction = session.transaction.as_ref().unwrap();
-        session.catalog.update(transaction, table).unwrap();
+        let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+        catalog.update(transaction, table).unwrap();
         session.execute("commit", ()).unwrap();
         let found = database.check().unwrap().violations;
         assert_eq!(found.len(), 1, "{found:?}");
@@ -94,7 +94,7 @@ mod tests {
         for wrong in 0..4 {
             // No statement makes these states.
             session.execute("begin", ()).unwrap();
-            let state = session.catalog.state();
+            let state = session.state();
             let mut table = state.lookup(PUBLIC_SCHEMA, "t").unwrap().definition.clone();
             let trigger = &mut table.triggers[0];
             match wrong {
@@ -103,29 +103,29 @@ mod tests {
                 2 => trigger.function = niwaki_catalog::Oid(99_999),
                 _ => trigger.update = false,
             }
-            let transaction = session.transaction.as_ref().unwrap();
+            let (transaction, catalog) = session.transaction_and_catalog().unwrap();
             let before = state.lookup(PUBLIC_SCHEMA, "t").unwrap().definition.clone();
-            session.catalog.update(transaction, table).unwrap();
+            catalog.update(transaction, table).unwrap();
             session.execute("commit", ()).unwrap();
             let found = database.check().unwrap().violations;
             assert_eq!(found.len(), 1, "{found:?}");
             assert_eq!((&*found[0].invariant, &*found[0].file), ("T3", "t"));
             broken.push(found[0].detail.clone());
             session.execute("begin", ()).unwrap();
-            let transaction = session.transaction.as_ref().unwrap();
-            session.catalog.update(transaction, before).unwrap();
+            let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+            catalog.update(transaction, before).unwrap();
             session.execute("commit", ()).unwrap();
         }
         broken.dedup();
         assert_eq!(broken.len(), 4, "{broken:?}");
         // The body of the function is invalid.
         session.execute("begin", ()).unwrap();
-        let state = session.catalog.state();
+        let state = session.state();
         let function = state.functions()[0];
-        let transaction = session.transaction.as_ref().unwrap();
+        let (transaction, catalog) = session.transaction_and_catalog().unwrap();
         let body = "return".to_owned();
         let function = niwaki_catalog::FunctionDefinition { body, ..(**function).clone() };
-        session.catalog.update_function(transaction, function).unwrap();
+        catalog.update_function(transaction, function).unwrap();
         session.execute("commit", ()).unwrap();
         let found = database.check().unwrap().violations;
         assert_eq!(found.len(), 1, "{found:?}");
@@ -143,10 +143,10 @@ mod tests {
         assert_eq!(database.check().unwrap().violations, []);
         // No statement makes this state: the function loses one of its types.
         session.execute("begin", ()).unwrap();
-        let state = session.catalog.state();
+        let state = session.state();
         let pair = state.lookup_type(PUBLIC_SCHEMA, "pair").unwrap().oid;
-        let transaction = session.transaction.as_ref().unwrap();
-        session.catalog.remove_type(transaction, pair).unwrap();
+        let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+        catalog.remove_type(transaction, pair).unwrap();
         session.execute("commit", ()).unwrap();
         let found = database.check().unwrap().violations;
         assert_eq!(found.len(), 1, "{found:?}");
@@ -166,13 +166,13 @@ mod tests {
         assert_eq!(database.check().unwrap().violations, []);
         // No statement makes this state: the view does not depend on a column any more.
         session.execute("begin", ()).unwrap();
-        let state = session.catalog.state();
+        let state = session.state();
         let mut view = state.lookup(PUBLIC_SCHEMA, "v").unwrap().definition.clone();
         let sources = &mut view.query.as_mut().unwrap().sources;
         assert_eq!(sources[0].columns, [0, 1]);
         sources[0].columns = vec![0];
-        let transaction = session.transaction.as_ref().unwrap();
-        session.catalog.update(transaction, view).unwrap();
+        let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+        catalog.update(transaction, view).unwrap();
         session.execute("commit", ()).unwrap();
         let found = database.check().unwrap().violations;
         assert_eq!(found.len(), 1, "{found:?}");

@@ -13,7 +13,7 @@ use crate::Result;
 use crate::check::expressions::unreadable_expressions;
 use crate::check::views::unrunnable;
 use crate::database::Database;
-use crate::session::handle::Session;
+use crate::session::Session;
 
 /// One broken invariant that [`Database::check`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,9 +55,9 @@ impl Database {
     pub fn check(&self) -> Result<CheckReport> {
         let mut report = CheckReport::default();
         // Every page of every file comes first, because a damaged page ends the visit of its table.
-        let storage = self.engine().storage().check()?;
+        let storage = self.directory().engine().storage().check()?;
         report.violations.extend(storage.corruptions.iter().map(of_file));
-        let databases = self.databases().all();
+        let databases = self.directory().databases().all();
         for database in &databases {
             let found = self.check_database(database, storage.corruptions.is_empty())?;
             report.tables += found.tables;
@@ -68,7 +68,7 @@ impl Database {
                 .violations
                 .extend(found.violations.into_iter().map(|v| in_database(database, v)));
         }
-        check_owners(self.databases(), &mut report);
+        check_owners(self.directory().databases(), &mut report);
         Ok(report)
     }
 
@@ -111,7 +111,7 @@ impl Database {
     /// Read errors. Such rows are findings and no errors.
     pub fn check_foreign_keys(&self) -> Result<Vec<Violation>> {
         let mut found = Vec::new();
-        for database in self.databases().all() {
+        for database in self.directory().databases().all() {
             let mut session = self.session_in(&database)?;
             let state = database.catalog().state_arc();
             for (table, key) in state.foreign_keys() {
@@ -342,14 +342,14 @@ mod tests {
         let database = Database::in_memory_without_threads().unwrap();
         database.session().execute("create table t (i int)", ()).unwrap();
         assert_eq!(found(&database), []);
-        let storage = database.engine().storage();
+        let storage = database.directory().engine().storage();
         let nobodys = RelFile { id: storage.allocate_file(), logged: true };
         storage.create_file(nobodys, Xid::INVALID).unwrap();
         let named = |file: RelFile| ("T6".to_owned(), format!("file {}", file.id.0));
         assert_eq!(found(&database), [named(nobodys)]);
         storage.drop_file(nobodys).unwrap();
         assert_eq!(found(&database), []);
-        let files = database.databases().all()[0].catalog().files();
+        let files = database.directory().databases().all()[0].catalog().files();
         let of_t = files.into_iter().max_by_key(|file| file.id).unwrap();
         storage.drop_file(of_t).unwrap();
         assert!(found(&database).contains(&named(of_t)));

@@ -1,0 +1,811 @@
+//! Stored tables under the snapshot of one statement.
+
+use std::cell::RefCell;
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::Arc;
+
+use niwaki_catalog::{CatalogState, Relation};
+use niwaki_directory::helpers::{HelperPermit, LimitedHelpers};
+use niwaki_env::seeded_bug;
+use niwaki_sql::store::{
+    BATCH_BYTES, InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort,
+    ScanPath, ScanState, Sees, SharedStore, Store, TableLock,
+};
+use niwaki_sql::{CommandTag, FiredTrigger, Result, SqlError};
+use niwaki_storage::{ReadAhead, Tid};
+use niwaki_table::{
+    BitmapScan, ChangedRow, Direction, Error as TableError, IndexScan, LockOutcome, Lookup, Modify,
+    PageRows, RowLockMode, SeqScan, Table, Upsert, Workspace,
+};
+use niwaki_txn::{
+    Error as TxnError, Isolation, Readers, Snapshot, TableLockMode, Transaction, WaitPolicy,
+};
+use niwaki_types::growing::value_bytes;
+use niwaki_types::{ColumnMask, Datum, Vector};
+
+use crate::session::epoch::UNIX_TO_POSTGRES_US;
+use crate::session::errors::of_table;
+use crate::session::noted::Noted;
+
+/// The session's transaction and the statement's snapshot, as the executor uses them.
+pub(crate) struct TableStore<'s> {
+    pub(crate) transaction: &'s Transaction,
+    pub(crate) snapshot: &'s Snapshot,
+    pub(crate) state: &'s CatalogState,
+    pub(crate) work: &'s mut Workspace,
+    pub(crate) lookup: &'s mut Lookup,
+    /// Read-ahead of scans.
+    pub(crate) read_ahead: ReadAhead,
+    /// Set when the session has already locked the relations of the plan and looked at the catalog
+    /// again.
+    pub(crate) locked: bool,
+    /// Notes of changes that concern constraints, and of triggers to fire later.
+    pub(crate) noted: &'s RefCell<&'s mut Noted>,
+    /// Statements inside the running one, outermost first.
+    pub(crate) nested: Vec<NestedStatement>,
+    /// Threads that may help the statement to read (parallel workers).
+    pub(crate) helpers: Option<LimitedHelpers<'s>>,
+}
+
+/// A statement of a function inside the running one, or a statement that follows from the running
+/// one.
+pub(crate) struct NestedStatement {
+    /// Snapshot of the nested statement.
+    snapshot: Snapshot,
+    /// Catalog that the statement was planned for, if it is not the outer statement's.
+    state: Option<Arc<CatalogState>>,
+    /// Snapshot in which a row must look the same as now, or else its change is refused (40001).
+    crosscheck: Option<Snapshot>,
+    /// Isolation level of the transaction, to be restored at the end, where the statement has
+    /// another one.
+    isolation: Option<Isolation>,
+}
+
+/// Store for parallel workers, which help a statement to read.
+struct Shared {
+    readers: Readers,
+    snapshot: Snapshot,
+    read_ahead: ReadAhead,
+    permit: HelperPermit,
+}
+
+impl SharedStore for Shared {
+    fn threads(&self) -> usize {
+        self.permit.threads()
+    }
+
+    fn with_store(&self, state: &CatalogState, work: &mut dyn FnMut(&mut dyn Store)) {
+        let transaction = self.readers.transaction();
+        let (mut buffers, mut lookup) = (Workspace::default(), Lookup::default());
+        let mut noted = Noted::default();
+        let noted = RefCell::new(&mut noted);
+        work(&mut TableStore {
+            transaction: &transaction,
+            snapshot: &self.snapshot,
+            state,
+            work: &mut buffers,
+            lookup: &mut lookup,
+            read_ahead: self.read_ahead,
+            locked: true,
+            noted: &noted,
+            nested: Vec::new(),
+            helpers: None,
+        });
+    }
+
+    fn check_interrupts(&self) -> Result<()> {
+        niwaki_env::memory::check()?;
+        Ok(self.readers.session().check_interrupts().map_err(TxnError::from)?)
+    }
+
+    fn clock_timestamp(&self) -> i64 {
+        let clock = &self.readers.session().manager().env().clock;
+        clock.now_unix_us() - UNIX_TO_POSTGRES_US
+    }
+}
+
+/// Returns the snapshot of the innermost statement.
+fn seen<'x>(nested: &'x [NestedStatement], outermost: &'x Snapshot) -> &'x Snapshot {
+    nested.last().map_or(outermost, |statement| &statement.snapshot)
+}
+
+/// State of a scan between two batches.
+enum Scan {
+    Sequential {
+        scan: SeqScan,
+        page: PageRows,
+        next: usize,
+        mask: ColumnMask,
+    },
+    Index(Box<IndexScan>, ColumnMask),
+    Bitmap {
+        scan: Box<BitmapScan>,
+        page: PageRows,
+        next: usize,
+        mask: ColumnMask,
+    },
+    Tids {
+        tids: Vec<Tid>,
+        next: usize,
+        mask: ColumnMask,
+    },
+    Range {
+        scan: SeqScan,
+        page: PageRows,
+        next: usize,
+        bounds: (Bound<Tid>, Bound<Tid>),
+        mask: ColumnMask,
+    },
+}
+
+/// Returns the blocks that hold the addresses between two bounds.
+fn blocks_of(lower: &Bound<Tid>, upper: &Bound<Tid>, blocks: u32) -> Range<u32> {
+    let first = match lower {
+        Bound::Included(tid) | Bound::Excluded(tid) => tid.block.0,
+        Bound::Unbounded => 0,
+    };
+    let end = match upper {
+        Bound::Included(tid) | Bound::Excluded(tid) => tid.block.0.saturating_add(1),
+        Bound::Unbounded => blocks,
+    };
+    let end = end.min(blocks);
+    first.min(end)..end
+}
+
+/// Returns roughly the bytes that values hold outside of their `Datum`s.
+fn large_bytes(row: &[Datum]) -> usize {
+    row.iter().map(value_bytes).sum()
+}
+
+fn table(relation: &Relation) -> Result<&Table> {
+    relation.table.as_deref().ok_or_else(|| match relation.is_partitioned() {
+        true => SqlError::unsupported("this use of a partitioned table"),
+        false => SqlError::internal(format!("\"{}\" has no rows", relation.name)),
+    })
+}
+
+pub(crate) fn lock_mode(lock: TableLock) -> TableLockMode {
+    match lock {
+        TableLock::AccessShare => TableLockMode::AccessShare,
+        TableLock::RowShare => TableLockMode::RowShare,
+        TableLock::RowExclusive => TableLockMode::RowExclusive,
+    }
+}
+
+fn strength(lock: RowLock) -> RowLockMode {
+    match lock {
+        RowLock::KeyShare => RowLockMode::KeyShare,
+        RowLock::Share => RowLockMode::Share,
+        RowLock::NoKeyUpdate => RowLockMode::NoKeyUpdate,
+        RowLock::Update => RowLockMode::Update,
+    }
+}
+
+impl TableStore<'_> {
+    /// Returns the newest version of a row, which this transaction has locked, as a target for
+    /// changes and as values.
+    fn newest(&self, relation: &Relation, changed: ChangedRow) -> Result<(JudgedRow, Vec<Datum>)> {
+        let table = table(relation)?;
+        let mut row = vec![Datum::Null; relation.columns.len()];
+        let all = ColumnMask::all(row.len());
+        let stored = &changed.row;
+        table
+            .deform_parts(stored.natts, stored.has_nulls, &stored.bytes, &all, &mut row)
+            .map_err(|e| of_table(e, relation, self.state))?;
+        Ok((JudgedRow::newest(relation, changed.target), row))
+    }
+
+    fn changed(&self, relation: &Relation, changed: ChangedRow) -> Result<RowOutcome> {
+        let (judged, row) = self.newest(relation, changed)?;
+        Ok(RowOutcome::Changed { judged, row })
+    }
+
+    fn outcome(&self, relation: &Relation, outcome: Modify) -> Result<RowOutcome> {
+        if self.nested.last().is_some_and(|statement| statement.crosscheck.is_some()) {
+            match outcome {
+                Modify::Changed(_) => return Err(not_serializable("update")),
+                Modify::Gone => return Err(not_serializable("delete")),
+                Modify::Done { .. } | Modify::SelfModified => {}
+            }
+        }
+        Ok(match outcome {
+            Modify::Done { root } => RowOutcome::Done(root),
+            Modify::Changed(changed) => return self.changed(relation, changed),
+            Modify::Gone => RowOutcome::Gone,
+            Modify::SelfModified => RowOutcome::SelfModified,
+        })
+    }
+}
+
+impl TableStore<'_> {
+    /// Returns the catalog that the innermost statement was planned for.
+    fn catalog(&self) -> &CatalogState {
+        let innermost = self.nested.last().and_then(|statement| statement.state.as_deref());
+        innermost.unwrap_or(self.state)
+    }
+
+    fn begin(&mut self, statement: NestedStatement) {
+        // Doubtful keys of the surrounding statement are noted before this statement's keys.
+        self.note_doubtful_keys();
+        self.nested.push(statement);
+    }
+
+    /// Moves the possibly duplicate keys from the workspace to the notes.
+    fn note_doubtful_keys(&mut self) {
+        let keys = self.work.take_deferred();
+        if !keys.is_empty() {
+            self.noted.borrow_mut().doubtful(keys);
+        }
+    }
+
+    /// Refuses the change of a row whose version the crosscheck's snapshot does not see.
+    fn crosscheck(&self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<()> {
+        let innermost = self.nested.last();
+        let Some(snapshot) = innermost.and_then(|statement| statement.crosscheck.as_ref()) else {
+            return Ok(());
+        };
+        let mut seen = vec![Datum::Null; relation.columns.len()];
+        let all = ColumnMask::all(seen.len());
+        let found = table(relation)?
+            .fetch(self.transaction, snapshot, tid, &all, &mut seen)
+            .map_err(|e| of_table(e, relation, self.state))?;
+        let same = seen.iter().zip(old).all(|(seen, old)| seen.same_image(old));
+        if found && same { Ok(()) } else { Err(not_serializable("update")) }
+    }
+}
+
+/// Restores the isolation level of a transaction.
+fn restore(transaction: &Transaction, isolation: Option<Isolation>) {
+    if let Some(isolation) = isolation {
+        // The transaction had this level before, so the level is allowed.
+        let restored = transaction.set_isolation(isolation);
+        debug_assert!(restored.is_ok(), "an isolation level is refused");
+    }
+}
+
+/// Returns the error 25006 for a command that writes.
+pub(crate) fn read_only(command: &str) -> SqlError {
+    SqlError::new("25006", format!("cannot execute {command} in a read-only transaction"))
+}
+
+fn not_serializable(cause: &'static str) -> SqlError {
+    TxnError::SerializationFailure { cause }.into()
+}
+
+impl Store for TableStore<'_> {
+    fn lock_table(&mut self, relation: &Relation, lock: TableLock) -> Result<()> {
+        if self.locked {
+            return Ok(());
+        }
+        self.transaction.manager().locks().acquire_table(
+            self.transaction,
+            self.state.table_number(relation.oid),
+            lock_mode(lock),
+            WaitPolicy::Block,
+        )?;
+        Ok(())
+    }
+
+    fn open_scan(
+        &mut self,
+        relation: &Relation,
+        path: ScanPath,
+        columns: &ColumnMask,
+    ) -> Result<ScanState> {
+        let table = table(relation)?;
+        let mask = columns.clone();
+        let failed = |e| of_table(e, relation, self.state);
+        let scan = match path {
+            ScanPath::Sequential => {
+                let blocks = table.blocks().map_err(failed)?;
+                Scan::Sequential {
+                    scan: table.seq_scan(0..blocks).ahead(table, self.read_ahead),
+                    page: PageRows::new(),
+                    next: 0,
+                    mask,
+                }
+            }
+            ScanPath::Blocks(blocks) => Scan::Sequential {
+                scan: table.seq_scan(blocks).ahead(table, self.read_ahead),
+                page: PageRows::new(),
+                next: 0,
+                mask,
+            },
+            ScanPath::TidRange(lower, upper) => {
+                let blocks = blocks_of(&lower, &upper, table.blocks().map_err(failed)?);
+                Scan::Range {
+                    scan: table.seq_scan(blocks).ahead(table, self.read_ahead),
+                    page: PageRows::new(),
+                    next: 0,
+                    bounds: (lower, upper),
+                    mask,
+                }
+            }
+            ScanPath::Tids(tids) => Scan::Tids { tids, next: 0, mask },
+            ScanPath::Index { index, keys, forward, only } => {
+                let direction = if forward { Direction::Forward } else { Direction::Backward };
+                let scan = match only {
+                    true => table.index_only_scan(index, keys, direction),
+                    false => table.index_scan_keys(index, keys, direction),
+                };
+                Scan::Index(Box::new(scan), mask)
+            }
+            ScanPath::Bitmap { source, memory_bytes } => Scan::Bitmap {
+                scan: Box::new(
+                    table.bitmap_scan(source, memory_bytes).ahead(table, self.read_ahead),
+                ),
+                page: PageRows::new(),
+                next: 0,
+                mask,
+            },
+        };
+        Ok(Box::new(scan))
+    }
+
+    fn next_rows(
+        &mut self,
+        relation: &Relation,
+        scan: &mut ScanState,
+        limit: usize,
+        out: &mut RowBatch,
+    ) -> Result<bool> {
+        let table = table(relation)?;
+        let scan = scan
+            .downcast_mut::<Scan>()
+            .ok_or_else(|| SqlError::internal("a scan of another store"))?;
+        let failed = |e| of_table(e, relation, self.state);
+        self.transaction.session().check_interrupts().map_err(niwaki_txn::Error::from)?;
+        let width = out.width;
+        match scan {
+            Scan::Sequential { scan, page, next, mask } => {
+                let mut taken = 0;
+                loop {
+                    while let Some(stored) = page.get(*next) {
+                        if taken >= limit || out.large_bytes >= BATCH_BYTES {
+                            return Ok(true);
+                        }
+                        *next += 1;
+                        taken += 1;
+                        let start = out.values.len();
+                        out.values.resize(start + width, Datum::Null);
+                        let row = &mut out.values[start..];
+                        out.large_bytes += table.deform(stored, mask, row).map_err(failed)?;
+                        out.tids.push(stored.root);
+                    }
+                    *next = 0;
+                    let more = scan.next_page(
+                        table,
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        page,
+                    );
+                    if !more.map_err(failed)? {
+                        return Ok(false);
+                    }
+                }
+            }
+            Scan::Range { scan, page, next, bounds, mask } => {
+                let mut taken = 0;
+                loop {
+                    while let Some(stored) = page.get(*next) {
+                        if taken >= limit || out.large_bytes >= BATCH_BYTES {
+                            return Ok(true);
+                        }
+                        *next += 1;
+                        if !bounds.contains(&stored.root) {
+                            continue;
+                        }
+                        taken += 1;
+                        let start = out.values.len();
+                        out.values.resize(start + width, Datum::Null);
+                        let row = &mut out.values[start..];
+                        out.large_bytes += table.deform(stored, mask, row).map_err(failed)?;
+                        out.tids.push(stored.root);
+                    }
+                    *next = 0;
+                    let more = scan.next_page(
+                        table,
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        page,
+                    );
+                    if !more.map_err(failed)? {
+                        return Ok(false);
+                    }
+                }
+            }
+            Scan::Bitmap { scan, page, next, mask } => {
+                let mut taken = 0;
+                loop {
+                    while let Some(stored) = page.get(*next) {
+                        if taken >= limit || out.large_bytes >= BATCH_BYTES {
+                            return Ok(true);
+                        }
+                        *next += 1;
+                        taken += 1;
+                        let start = out.values.len();
+                        out.values.resize(start + width, Datum::Null);
+                        let row = &mut out.values[start..];
+                        out.large_bytes += table.deform(stored, mask, row).map_err(failed)?;
+                        out.tids.push(stored.root);
+                    }
+                    *next = 0;
+                    let more = scan.next_page(
+                        table,
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        page,
+                    );
+                    if !more.map_err(failed)? {
+                        return Ok(false);
+                    }
+                }
+            }
+            Scan::Index(scan, mask) => {
+                for taken in 0..limit {
+                    let start = out.values.len();
+                    out.values.resize(start + width, Datum::Null);
+                    let row = &mut out.values[start..];
+                    let found = scan.next(
+                        table,
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        mask,
+                        row,
+                    );
+                    let Some(tid) = found.map_err(failed)? else {
+                        out.values.truncate(start);
+                        return Ok(false);
+                    };
+                    out.tids.push(tid);
+                    // The first row is not counted, because most scans find one row only.
+                    if taken > 0 {
+                        out.large_bytes += large_bytes(&out.values[start..]);
+                        if out.large_bytes >= BATCH_BYTES {
+                            break;
+                        }
+                    }
+                }
+                // The caller may not ask for more rows.
+                scan.pause(table).map_err(failed)?;
+                Ok(true)
+            }
+            Scan::Tids { tids, next, mask } => {
+                let mut taken = 0;
+                while let Some(tid) = tids.get(*next) {
+                    if taken == limit || out.large_bytes >= BATCH_BYTES {
+                        return Ok(true);
+                    }
+                    *next += 1;
+                    let start = out.values.len();
+                    out.values.resize(start + width, Datum::Null);
+                    let row = &mut out.values[start..];
+                    let found = table.fetch(
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        *tid,
+                        mask,
+                        row,
+                    );
+                    if found.map_err(failed)? {
+                        out.tids.push(*tid);
+                        out.large_bytes += large_bytes(&out.values[start..]);
+                        taken += 1;
+                    } else {
+                        out.values.truncate(start);
+                    }
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    fn next_vectors(
+        &mut self,
+        relation: &Relation,
+        scan: &mut ScanState,
+        columns: &ColumnMask,
+        limit: usize,
+        out: &mut [Vector],
+    ) -> Result<(usize, bool)> {
+        let Some(Scan::Sequential { .. } | Scan::Bitmap { .. }) = scan.downcast_mut::<Scan>()
+        else {
+            let mut rows = RowBatch::new(relation.columns.len());
+            let more = self.next_rows(relation, scan, limit, &mut rows)?;
+            return Ok((rows.append_to(columns, out), more));
+        };
+        let table = table(relation)?;
+        let failed = |e| of_table(e, relation, self.state);
+        self.transaction.session().check_interrupts().map_err(niwaki_txn::Error::from)?;
+        let (mut rows, mut large) = (0, 0);
+        // Pages are taken whole, unless their values are large. So a batch may exceed its limit by
+        // the rows of one page.
+        while rows < limit && large < BATCH_BYTES {
+            let (tx, snapshot) = (self.transaction, seen(&self.nested, self.snapshot));
+            let (more, page, next) = match scan.downcast_mut::<Scan>() {
+                Some(Scan::Sequential { next, page, .. } | Scan::Bitmap { next, page, .. })
+                    if *next > 0 =>
+                {
+                    (Ok(true), page, next)
+                }
+                Some(Scan::Sequential { scan, page, next, .. }) => {
+                    if columns.is_empty() && !page.is_counting() {
+                        *page = PageRows::counting();
+                    }
+                    (scan.next_page(table, tx, snapshot, page), page, next)
+                }
+                Some(Scan::Bitmap { scan, page, next, .. }) => {
+                    (scan.next_page(table, tx, snapshot, page), page, next)
+                }
+                _ => return Err(SqlError::internal("a scan of another store")),
+            };
+            if !more.map_err(failed)? {
+                return Ok((rows, false));
+            }
+            let first = std::mem::take(next);
+            rows += page.len() - first;
+            for (at, stored) in page.iter().enumerate().skip(first) {
+                large += table.deform_vectors(stored, columns, out).map_err(failed)?;
+                if large >= BATCH_BYTES && at + 1 < page.len() {
+                    *next = at + 1;
+                    rows -= page.len() - *next;
+                    break;
+                }
+            }
+        }
+        Ok((rows, true))
+    }
+
+    fn share(&self, threads: usize) -> Option<Box<dyn SharedStore>> {
+        let readers = self.transaction.readers()?;
+        let permit = self.helpers?.take(threads)?;
+        let snapshot = seen(&self.nested, self.snapshot).clone();
+        Some(Box::new(Shared { readers, snapshot, read_ahead: self.read_ahead, permit }))
+    }
+
+    fn scan_effort(&self, scan: &ScanState) -> ScanEffort {
+        match scan.downcast_ref::<Scan>() {
+            Some(Scan::Index(scan, _)) => {
+                ScanEffort { heap_fetches: scan.heap_fetches(), ..ScanEffort::default() }
+            }
+            Some(Scan::Bitmap { scan, .. }) => {
+                let effort = scan.effort();
+                ScanEffort {
+                    exact_pages: effort.exact_pages,
+                    lossy_pages: effort.lossy_pages,
+                    ..ScanEffort::default()
+                }
+            }
+            _ => ScanEffort::default(),
+        }
+    }
+
+    fn fetch_unique(
+        &mut self,
+        relation: &Relation,
+        index: usize,
+        key: &[u8],
+        columns: &ColumnMask,
+        row: &mut [Datum],
+    ) -> Result<Option<Tid>> {
+        table(relation)?
+            .fetch_unique(
+                self.transaction,
+                seen(&self.nested, self.snapshot),
+                index,
+                key,
+                columns,
+                row,
+                self.lookup,
+            )
+            .map_err(|e| of_table(e, relation, self.state))
+    }
+
+    fn address_now(&mut self, relation: &Relation, tid: Tid) -> Result<Option<Tid>> {
+        table(relation)?
+            .root_seen(self.transaction, seen(&self.nested, self.snapshot), tid)
+            .map_err(|e| of_table(e, relation, self.state))
+    }
+
+    fn insert(&mut self, relation: &Relation, row: &[Datum]) -> Result<Tid> {
+        let tid = table(relation)?
+            .insert(self.transaction, row, self.work)
+            .map_err(|e| of_table(e, relation, self.state))?;
+        self.noted.borrow_mut().inserted(relation, row);
+        Ok(tid)
+    }
+
+    fn insert_or_lock(
+        &mut self,
+        relation: &Relation,
+        row: &[Datum],
+        arbiters: &[usize],
+        lock: Option<RowLock>,
+    ) -> Result<InsertOutcome> {
+        let (tx, lock) = (self.transaction, lock.map(strength));
+        let outcome = table(relation)?
+            .insert_or_lock(tx, seen(&self.nested, self.snapshot), row, arbiters, lock, self.work)
+            .map_err(|e| of_table(e, relation, self.state))?;
+        Ok(match outcome {
+            Upsert::Inserted(tid) => {
+                self.noted.borrow_mut().inserted(relation, row);
+                InsertOutcome::Inserted(tid)
+            }
+            Upsert::Conflict => InsertOutcome::Conflict,
+            Upsert::OwnCommand => InsertOutcome::OwnCommand,
+            Upsert::Locked(locked) => {
+                let (judged, row) = self.newest(relation, locked)?;
+                InsertOutcome::Locked { judged, row }
+            }
+        })
+    }
+
+    fn update(
+        &mut self,
+        relation: &Relation,
+        judged: JudgedRow,
+        old: &[Datum],
+        new: &[Datum],
+    ) -> Result<RowOutcome> {
+        self.crosscheck(relation, judged.tid(), old)?;
+        let target = judged.target(relation)?;
+        let outcome = table(relation)?
+            .update(
+                self.transaction,
+                seen(&self.nested, self.snapshot),
+                target,
+                old,
+                new,
+                self.work,
+            )
+            .map_err(|e| of_table(e, relation, self.state))?;
+        let outcome = match outcome {
+            Modify::Changed(newest) if seeded_bug!("judged_once") => {
+                let (tx, snapshot) = (self.transaction, seen(&self.nested, self.snapshot));
+                table(relation)?
+                    .update(tx, snapshot, newest.target, old, new, self.work)
+                    .map_err(|e| of_table(e, relation, self.state))?
+            }
+            outcome => outcome,
+        };
+        if let Modify::Done { .. } = outcome {
+            self.noted.borrow_mut().updated(relation, self.catalog(), old, new);
+        }
+        self.outcome(relation, outcome)
+    }
+
+    fn delete(
+        &mut self,
+        relation: &Relation,
+        judged: JudgedRow,
+        old: &[Datum],
+    ) -> Result<RowOutcome> {
+        self.crosscheck(relation, judged.tid(), old)?;
+        let target = judged.target(relation)?;
+        let outcome = table(relation)?
+            .delete(self.transaction, seen(&self.nested, self.snapshot), target)
+            .map_err(|e| of_table(e, relation, self.state))?;
+        if let Modify::Done { .. } = outcome {
+            self.noted.borrow_mut().deleted(relation, self.catalog(), old);
+        }
+        self.outcome(relation, outcome)
+    }
+
+    fn delete_moved(
+        &mut self,
+        relation: &Relation,
+        judged: JudgedRow,
+        old: &[Datum],
+    ) -> Result<RowOutcome> {
+        self.crosscheck(relation, judged.tid(), old)?;
+        let target = judged.target(relation)?;
+        let outcome = table(relation)?
+            .delete_moved(self.transaction, seen(&self.nested, self.snapshot), target)
+            .map_err(|e| of_table(e, relation, self.state))?;
+        if let Modify::Done { .. } = outcome {
+            self.noted.borrow_mut().left(relation, self.catalog(), old);
+        }
+        self.outcome(relation, outcome)
+    }
+
+    fn moved(&mut self, relation: &Relation, old: &[Datum], new: Option<&[Datum]>) -> Result<()> {
+        match new {
+            Some(new) => self.noted.borrow_mut().replaced(relation, self.catalog(), old, new),
+            None => self.noted.borrow_mut().deleted(relation, self.catalog(), old),
+        }
+        Ok(())
+    }
+
+    fn lock_row(
+        &mut self,
+        relation: &Relation,
+        judged: JudgedRow,
+        lock: RowLock,
+        wait: LockWait,
+    ) -> Result<RowOutcome> {
+        let target = judged.target(relation)?;
+        let wait = match wait {
+            LockWait::Block => niwaki_table::LockWait::Block,
+            LockWait::Skip => niwaki_table::LockWait::Skip,
+            LockWait::Error => niwaki_table::LockWait::Error,
+        };
+        let outcome = table(relation)?
+            .lock_row(
+                self.transaction,
+                seen(&self.nested, self.snapshot),
+                target,
+                strength(lock),
+                wait,
+            )
+            .map_err(|e| match e {
+                // PostgreSQL reports row locks this way, whether the row was deleted or changed.
+                TableError::Transaction(TxnError::SerializationFailure { .. }) => {
+                    not_serializable("update")
+                }
+                e => of_table(e, relation, self.state),
+            })?;
+        Ok(match outcome {
+            LockOutcome::Locked => RowOutcome::Done(judged.tid()),
+            LockOutcome::Changed(changed) => return self.changed(relation, changed),
+            LockOutcome::Gone => RowOutcome::Gone,
+            LockOutcome::SelfModified => RowOutcome::SelfModified,
+            LockOutcome::Skipped => RowOutcome::Locked,
+        })
+    }
+
+    fn begin_nested(&mut self, change: Option<CommandTag>) -> Result<()> {
+        self.transaction.next_command()?;
+        let snapshot = match change {
+            None => self.transaction.snapshot()?,
+            Some(tag) if self.transaction.read_only() && tag != CommandTag::Select => {
+                return Err(read_only(tag.as_str()));
+            }
+            Some(_) => self.transaction.snapshot_for_write()?,
+        };
+        let state = self.nested.last().and_then(|statement| statement.state.clone());
+        self.begin(NestedStatement { snapshot, state, crosscheck: None, isolation: None });
+        Ok(())
+    }
+
+    fn begin_following(&mut self, sees: Sees, catalog: &Arc<CatalogState>) -> Result<()> {
+        let transaction = self.transaction;
+        let own = transaction.isolation();
+        let at_latest = matches!(sees, Sees::Latest | Sees::LatestIfSeen);
+        let crosscheck = match (sees, own) {
+            (Sees::LatestIfSeen, Isolation::RepeatableRead | Isolation::Serializable) => {
+                Some(transaction.snapshot()?)
+            }
+            _ => None,
+        };
+        if at_latest {
+            transaction.set_isolation(Isolation::ReadCommitted)?;
+        }
+        let snapshot = match sees {
+            Sees::Own => transaction.snapshot(),
+            Sees::OwnToWrite | Sees::Latest | Sees::LatestIfSeen => {
+                transaction.snapshot_for_write()
+            }
+        };
+        let isolation = at_latest.then_some(own);
+        let snapshot = snapshot.inspect_err(|_| restore(transaction, isolation))?;
+        let state = Some(Arc::clone(catalog));
+        self.begin(NestedStatement { snapshot, state, crosscheck, isolation });
+        Ok(())
+    }
+
+    fn end_nested(&mut self) {
+        self.note_doubtful_keys();
+        if let Some(statement) = self.nested.pop() {
+            restore(self.transaction, statement.isolation);
+        }
+    }
+
+    fn fire_later(&mut self, trigger: FiredTrigger) -> Result<()> {
+        self.noted.borrow_mut().fired(trigger);
+        Ok(())
+    }
+
+    fn blocks(&mut self, relation: &Relation) -> Result<u32> {
+        table(relation)?.blocks().map_err(|e| of_table(e, relation, self.state))
+    }
+}

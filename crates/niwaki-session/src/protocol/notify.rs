@@ -1,0 +1,67 @@
+//! LISTEN, NOTIFY, UNLISTEN, and the receipt of notifications.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use niwaki_directory::notifications::Notification;
+use niwaki_sql::Result;
+
+use crate::session::block::Block;
+use crate::session::handle::Session;
+
+/// Longest part of a wait before the clock and the queue are looked at again.
+const NAP: Duration = Duration::from_secs(1);
+
+impl Session {
+    pub(crate) fn listen(&mut self, channel: &str) {
+        self.pending.listen(channel);
+    }
+
+    pub(crate) fn unlisten(&mut self, channel: Option<&str>) {
+        self.pending.unlisten(channel);
+    }
+
+    pub(crate) fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
+        self.pending.notify(channel, payload)
+    }
+
+    /// Takes the next message on a channel that this session listens to. Returns `None` while a
+    /// transaction is open: other sessions' messages do not change what a transaction sees.
+    pub fn take_notification(&mut self) -> Option<Notification> {
+        if !self.listened || self.block != Block::Idle {
+            return None;
+        }
+        self.connection.notifications().take(self.id())
+    }
+
+    /// Waits for the next message, at most for `timeout`. Returns `None` when no message came.
+    ///
+    /// # Errors
+    /// 57014 when the wait is cancelled, 57P01 when the session is to end.
+    pub fn wait_for_notification(&mut self, timeout: Duration) -> Result<Option<Notification>> {
+        let clock = Arc::clone(&self.directory.env().clock);
+        let end = clock.monotonic().saturating_add(timeout);
+        self.control.begin_statement(None);
+        loop {
+            if let Some(notification) = self.take_notification() {
+                return Ok(Some(notification));
+            }
+            let left = end.saturating_sub(clock.monotonic());
+            if left.is_zero() || self.block != Block::Idle {
+                return Ok(None);
+            }
+            self.control.nap(left.min(NAP)).map_err(niwaki_txn::Error::from)?;
+        }
+    }
+
+    /// Returns whether this session listens to some channel, or has listened to one.
+    pub fn has_listened(&self) -> bool {
+        self.listened
+    }
+
+    /// Registers `wake`, which the sender's thread calls when a message can be taken. `wake` must
+    /// not block. It is called from the first committed LISTEN until the session ends.
+    pub fn wake_by(&self, wake: Arc<dyn Fn() + Send + Sync>) {
+        self.connection.notifications().wake_by(self.id(), wake);
+    }
+}

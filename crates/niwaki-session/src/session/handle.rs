@@ -1,0 +1,685 @@
+//! One user's session: statements run one after the other, with settings, prepared statements,
+//! portals and at most one transaction.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use niwaki_background::vacuum_options::by_settings;
+use niwaki_catalog::{Catalog, CatalogState, CatalogTransaction, Oid, Relation, SearchPath};
+use niwaki_directory::notifications::Pending;
+use niwaki_directory::open_database::Connection;
+use niwaki_env::hash::HashMap;
+use niwaki_env::sync::Mutex;
+use niwaki_heap::FreeingPaused;
+use niwaki_sql::settings::Settings;
+use niwaki_sql::utility::{Name, OnCommit, TransactionModes};
+use niwaki_sql::{Result, Scratch, Severity, SqlError};
+use niwaki_storage::ReadAhead;
+use niwaki_system::monitor::activity::{Activity, BackendType, State};
+use niwaki_system::monitor::progress::{Build, ProgressEntry};
+use niwaki_system::roles::DATABASE_OWNER;
+use niwaki_table::{Engine, Lookup, TempQuota, TempSpace, Workspace};
+use niwaki_txn::{AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
+use niwaki_types::{Datum, TextSettings, UserTypes, quote_identifier};
+
+use crate::directory::Directory;
+use crate::result::ResultSink;
+use crate::session::block::{Block, Level, Ran};
+use crate::session::deferred::Deferred;
+use crate::session::definitions::Definitions;
+use crate::session::portal::Portal;
+use crate::session::reference_plans::ForeignKeys;
+use crate::session::sequence_values::SequenceValues;
+use crate::session::statement::Named;
+use crate::session::terminator::Terminator;
+
+/// One session, which belongs to one thread at a time.
+pub struct Session {
+    pub(crate) directory: Directory,
+    /// The statements that define.
+    pub(crate) definitions: &'static dyn Definitions<Session>,
+    /// Connection to one of the databases.
+    pub(crate) connection: Connection,
+    pub(crate) control: Arc<SessionControl>,
+    pub(crate) activity: Arc<Mutex<Activity>>,
+    pub(crate) settings: Settings,
+    pub(crate) text: TextSettings,
+    /// Versions for which `text` has the user-defined types and their names. The first version is
+    /// the catalog's. The second is the settings', because the search path decides how types are
+    /// named.
+    types_version: (u64, u64),
+    pub(crate) catalog: CatalogTransaction,
+    /// Present exactly while `block` is `Implicit` or `Explicit`, or `Failed` below a savepoint.
+    pub(crate) transaction: Option<Transaction>,
+    pub(crate) block: Block,
+    /// Statements that have run in the open transaction.
+    pub(crate) ran: Ran,
+    pub(crate) levels: Vec<Level>,
+    /// Modes of the transaction before BEGIN or SET TRANSACTION changed them. AND CHAIN after a
+    /// failure begins another transaction with these modes.
+    pub(crate) began: TransactionModes,
+    /// Relations whose files are new in this transaction, so that COPY FREEZE may load them.
+    pub(crate) created: Vec<Oid>,
+    /// Temporary tables that are emptied or dropped when a transaction ends.
+    pub(crate) on_commit: Vec<(Oid, OnCommit)>,
+    /// Tables whose indexes this transaction changes, and may have to change back. Meanwhile no
+    /// line pointer of these tables is freed.
+    pub(crate) freeing: Vec<FreeingPaused>,
+    /// Deferred constraint checks, due at the end of the transaction.
+    pub(crate) deferred: Deferred,
+    pub(crate) foreign_keys: ForeignKeys,
+    /// Interrupt check that functions on large values call while they work.
+    pub(crate) asker: niwaki_types::work::Asker,
+    /// Set while one statement spans several commands: the end of a command then checks no
+    /// constraints.
+    pub(crate) in_parts: bool,
+    /// Set while the session runs a statement of its own, over texts of the catalog.
+    pub(crate) stored_text: bool,
+    /// Notifications that the transaction sends when it commits, and the channels that it then
+    /// listens to.
+    pub(crate) pending: Pending,
+    /// Set once the session has listened to some channel.
+    pub(crate) listened: bool,
+    pub(crate) advisory: AdvisoryLocks,
+    /// Warnings from functions of the running statement.
+    pub(crate) warnings: Vec<SqlError>,
+    path: Option<CachedPath>,
+    pub(crate) statements: HashMap<String, Named>,
+    pub(crate) portals: HashMap<String, Portal>,
+    /// Names of the running portals, the outermost first. Meanwhile they are not among `portals`.
+    pub(crate) active_portals: Vec<String>,
+    pub(crate) sequences: SequenceValues,
+    /// Parameter buffer of the last unnamed portal, kept for reuse.
+    pub(crate) spare_parameters: Vec<Datum>,
+    pub(crate) work: Workspace,
+    pub(crate) lookup: Lookup,
+    pub(crate) scratch: Scratch,
+    /// Temporary space for rows and values that do not fit into memory.
+    pub(crate) temp: TempSpace,
+    pub(crate) user: String,
+    /// Start of the running statement, in microseconds since 1970.
+    pub(crate) statement_started_us: i64,
+    /// Set when the text settings changed after the sink got them.
+    text_changed: bool,
+    pub(crate) tag: String,
+    /// Dropped last, behind all fields that hold memory.
+    _account: AccountSettled,
+}
+
+/// Guard that settles the thread's account of memory when the session is dropped. Another thread
+/// may have made the session, and the end of the dropping thread may go unnoticed.
+struct AccountSettled;
+
+impl Drop for AccountSettled {
+    fn drop(&mut self) {
+        niwaki_env::memory::settle();
+    }
+}
+
+/// The search path, resolved for one state of catalog and settings.
+struct CachedPath {
+    catalog: u64,
+    settings: u64,
+    path: Arc<SearchPath>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("id", &self.id())
+            .field("block", &self.block)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(crate) fn new(
+        directory: Directory,
+        definitions: &'static dyn Definitions<Session>,
+        connection: Connection,
+        control: Arc<SessionControl>,
+        settings: Settings,
+        user: &str,
+    ) -> Self {
+        let catalog = CatalogTransaction::new(Arc::clone(connection.catalog()));
+        let activity = directory.activities().add(control.backend(), BackendType::Client);
+        activity.lock().database = Some(connection.oid());
+        let quota = TempQuota::counted_by(Arc::clone(connection.statistics().temp()));
+        let temp = directory.engine().temporary_space(Arc::new(quota));
+        let asked = Arc::clone(&control);
+        let asker: niwaki_types::work::Asker = Arc::new(move || {
+            let interrupted = asked.check_interrupts().map_err(niwaki_txn::Error::from);
+            interrupted.map_err(|error| {
+                let error = SqlError::from(error);
+                niwaki_types::TypeError::new(error.sqlstate, error.message.clone())
+            })
+        });
+        let mut session = Self {
+            advisory: AdvisoryLocks::new(&control),
+            pending: Pending::default(),
+            listened: false,
+            warnings: Vec::new(),
+            directory,
+            definitions,
+            connection,
+            control,
+            activity,
+            settings,
+            text: TextSettings::default(),
+            types_version: (0, 0),
+            catalog,
+            transaction: None,
+            block: Block::Idle,
+            ran: Ran::default(),
+            levels: Vec::new(),
+            began: TransactionModes::default(),
+            created: Vec::new(),
+            on_commit: Vec::new(),
+            freeing: Vec::new(),
+            deferred: Deferred::default(),
+            foreign_keys: ForeignKeys::default(),
+            in_parts: false,
+            asker,
+            stored_text: false,
+            path: None,
+            statements: HashMap::default(),
+            portals: HashMap::default(),
+            active_portals: Vec::new(),
+            sequences: SequenceValues::default(),
+            spare_parameters: Vec::new(),
+            work: Workspace::default(),
+            lookup: Lookup::default(),
+            scratch: Scratch::default(),
+            temp,
+            user: user.to_owned(),
+            statement_started_us: 0,
+            text_changed: true,
+            tag: String::new(),
+            _account: AccountSettled,
+        };
+        session.settings_changed();
+        session
+    }
+
+    /// Returns `b'I'` when idle, `b'T'` in a transaction block, and `b'E'` in a failed one.
+    pub fn transaction_status(&self) -> u8 {
+        match self.block {
+            Block::Idle | Block::Implicit => b'I',
+            Block::Explicit => b'T',
+            Block::Failed => b'E',
+        }
+    }
+
+    /// Returns the session as locks and interrupts know it: to cancel it, to terminate it, to wait.
+    pub fn control(&self) -> &Arc<SessionControl> {
+        &self.control
+    }
+
+    /// Returns a handle by which another thread ends this session (57P01), whatever it does.
+    pub fn terminator(&self) -> Terminator {
+        Terminator { control: Arc::downgrade(&self.control) }
+    }
+
+    /// Registers `wake`, which another thread calls when this session is told to end. If that has
+    /// already happened, `wake` is called at once. It ends a wait for the session's client, and
+    /// must not block.
+    pub fn when_terminated(&self, wake: impl Fn() + Send + Sync + 'static) {
+        self.control.when_terminated(wake);
+    }
+
+    /// Records where the session's client comes from, for `pg_stat_activity`: an address and port,
+    /// or a Unix-domain socket (`None`), which has neither.
+    pub fn set_client(&self, address: Option<(IpAddr, u16)>) {
+        let mut activity = self.activity.lock();
+        activity.client_address = address.map(|(address, _)| address);
+        activity.client_port = Some(address.map_or(-1, |(_, port)| port.into()));
+    }
+
+    /// Returns whether the session was asked to end: shutdown, `pg_terminate_backend`.
+    pub fn is_terminated(&self) -> bool {
+        self.control.is_terminated()
+    }
+
+    /// Returns the session's number, as `pg_backend_pid()` returns it and BackendKeyData names it.
+    pub fn id(&self) -> i32 {
+        self.control.backend()
+    }
+
+    /// Returns the secret of this session's cancel key.
+    pub fn secret(&self) -> u32 {
+        self.control.secret()
+    }
+
+    /// Returns names and values of the settings that a client gets at the start.
+    pub fn reported_settings(&mut self) -> Vec<(&'static str, String)> {
+        self.settings.take_changed();
+        self.settings.reported().collect()
+    }
+
+    /// Returns the settings by which values are shown as text now.
+    pub fn text_settings(&self) -> &TextSettings {
+        &self.text
+    }
+
+    /// Returns the time for which the client may stay silent now. It is
+    /// `idle_in_transaction_session_timeout` inside a transaction and `idle_session_timeout`
+    /// outside. `None` means for ever.
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        let hot = self.settings.hot();
+        let ms = match self.block {
+            Block::Idle => hot.idle_session_timeout_ms,
+            _ => hot.idle_in_transaction_timeout_ms,
+        };
+        (ms > 0).then(|| Duration::from_millis(ms))
+    }
+
+    /// Returns the error for a client that stayed silent for longer than [`Session::idle_timeout`]
+    /// (25P03 or 57P05).
+    pub fn idle_timeout_error(&self) -> SqlError {
+        if self.block == Block::Idle {
+            SqlError::new("57P05", "terminating connection due to idle-session timeout")
+        } else {
+            SqlError::new("25P03", "terminating connection due to idle-in-transaction timeout")
+        }
+        .with_severity(Severity::Fatal)
+    }
+
+    /// Returns the open directory.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Returns the engine.
+    pub fn engine(&self) -> &Arc<Engine> {
+        self.directory.engine()
+    }
+
+    /// Returns a new number for an object.
+    pub fn new_oid(&self) -> Oid {
+        self.catalog.catalog().new_oid()
+    }
+
+    /// Returns the number by which locks know a relation.
+    pub fn table_id(&self, oid: Oid) -> TableId {
+        self.catalog.catalog().table_number(oid)
+    }
+
+    /// Returns the open transaction.
+    pub fn open_transaction(&self) -> Result<&Transaction> {
+        self.transaction.as_ref().ok_or_else(|| SqlError::internal("no transaction is open"))
+    }
+
+    /// Returns the open transaction, and its changes of the catalog.
+    pub fn transaction_and_catalog(&mut self) -> Result<(&Transaction, &mut CatalogTransaction)> {
+        let transaction = self.transaction.as_ref();
+        let transaction =
+            transaction.ok_or_else(|| SqlError::internal("no transaction is open"))?;
+        Ok((transaction, &mut self.catalog))
+    }
+
+    /// Returns the open transaction, and the memory for its changes of tables.
+    pub fn transaction_and_workspace(&mut self) -> Result<(&Transaction, &mut Workspace)> {
+        let transaction = self.transaction.as_ref();
+        let transaction =
+            transaction.ok_or_else(|| SqlError::internal("no transaction is open"))?;
+        Ok((transaction, &mut self.work))
+    }
+
+    /// Returns the definitions as the transaction sees them.
+    pub fn state(&mut self) -> Arc<CatalogState> {
+        self.catalog.state()
+    }
+
+    /// Returns the version of the definitions that the transaction sees.
+    pub fn catalog_version(&mut self) -> u64 {
+        self.catalog.version()
+    }
+
+    /// Returns the database's catalog, with the committed definitions.
+    pub fn committed(&self) -> &Arc<Catalog> {
+        self.catalog.catalog()
+    }
+
+    /// Returns the session's settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Returns the space for rows and values that do not fit into memory.
+    pub fn temporary_space(&self) -> &TempSpace {
+        &self.temp
+    }
+
+    /// Returns whether deferred checks of the table's keys wait for the end of the transaction.
+    pub fn defers_checks_of(&self, table: Oid) -> bool {
+        self.deferred.concerns(table)
+    }
+
+    /// Sets whether the texts that the session analyzes come from the catalog. Returns the former
+    /// value.
+    pub fn set_stored_text(&mut self, stored: bool) -> bool {
+        std::mem::replace(&mut self.stored_text, stored)
+    }
+
+    /// Sends a notice, if `client_min_messages` lets it through.
+    pub fn notice(
+        &self,
+        out: &mut dyn ResultSink,
+        sqlstate: &'static str,
+        message: impl Into<String>,
+    ) {
+        self.send(out, &SqlError::new(sqlstate, message).with_severity(Severity::Notice));
+    }
+
+    /// Sends text that the statement asked for, such as the report of VERBOSE.
+    pub fn info(
+        &self,
+        out: &mut dyn ResultSink,
+        message: impl Into<String>,
+        detail: Option<String>,
+    ) {
+        let mut info = SqlError::new("00000", message).with_severity(Severity::Info);
+        info.detail = detail;
+        self.send(out, &info);
+    }
+
+    /// Sends a warning, if `client_min_messages` lets it through.
+    pub fn warning(
+        &self,
+        out: &mut dyn ResultSink,
+        sqlstate: &'static str,
+        message: impl Into<String>,
+    ) {
+        self.send(out, &SqlError::new(sqlstate, message).with_severity(Severity::Warning));
+    }
+
+    /// Sends a notice or a warning, if `client_min_messages` lets it through.
+    pub fn send(&self, out: &mut dyn ResultSink, notice: &SqlError) {
+        let least = self.settings.text("client_min_messages");
+        let wanted = match &*least {
+            _ if notice.severity == Severity::Info => true,
+            "error" => false,
+            "warning" => notice.severity == Severity::Warning,
+            _ => true,
+        };
+        if wanted {
+            out.notice(notice);
+        }
+    }
+
+    /// Returns the search path, resolved for the current catalog and settings.
+    pub fn search_path(&mut self) -> Arc<SearchPath> {
+        let catalog = self.catalog.version();
+        let settings = self.settings.hot().plan_version;
+        if let Some(cached) = &self.path
+            && cached.catalog == catalog
+            && cached.settings == settings
+        {
+            return Arc::clone(&cached.path);
+        }
+        let path =
+            Arc::new(self.catalog.state().search_path(&self.settings.search_path(), &self.user));
+        self.path = Some(CachedPath { catalog, settings, path: Arc::clone(&path) });
+        path
+    }
+
+    /// Finds a relation and locks it. While this waits for the lock, the name may come to mean
+    /// another relation. So the name is looked up until lock and name agree.
+    pub fn lock_by_name(&mut self, name: &Name, mode: TableLockMode) -> Result<Arc<Relation>> {
+        self.lock_by_name_unless(name, mode, WaitPolicy::Block, |_| Ok(()))
+    }
+
+    /// Locks as [`Session::lock_by_name`] does. `refused` is asked before each wait.
+    pub(crate) fn lock_by_name_unless(
+        &mut self,
+        name: &Name,
+        mode: TableLockMode,
+        policy: WaitPolicy,
+        refused: impl Fn(&Relation) -> Result<()>,
+    ) -> Result<Arc<Relation>> {
+        loop {
+            let found = self.find_relation(name)?;
+            refused(&found)?;
+            self.lock_relation(&found, mode, policy)?;
+            let again = self.find_relation(name)?;
+            if again.oid == found.oid {
+                return Ok(again);
+            }
+            // Each round waits for the end of a transaction that renamed or replaced the relation.
+        }
+    }
+
+    /// Locks a relation, which may be another one afterwards, or gone.
+    pub(crate) fn lock_relation(
+        &self,
+        relation: &Relation,
+        mode: TableLockMode,
+        policy: WaitPolicy,
+    ) -> Result<()> {
+        let transaction = self.open_transaction()?;
+        let locks = transaction.manager().locks();
+        let locked = locks.acquire_table(transaction, self.table_id(relation.oid), mode, policy);
+        locked.map(drop).map_err(|error| match error {
+            niwaki_txn::Error::LockNotAvailable { .. } => {
+                let message = format!("could not obtain lock on relation \"{}\"", relation.name);
+                SqlError::new("55P03", message)
+            }
+            other => other.into(),
+        })
+    }
+
+    /// 42704 for a role that does not exist; the one that does owns everything.
+    pub fn may_own(&self, role: &str) -> Result<()> {
+        if role == self.user {
+            return Ok(());
+        }
+        // This role owns a schema, as in PostgreSQL, and nothing can be given to it.
+        if role == DATABASE_OWNER.1 {
+            return Err(SqlError::unsupported(format!("{role} as an owner")));
+        }
+        Err(SqlError::new("42704", format!("role \"{role}\" does not exist")))
+    }
+
+    /// Fails with 3F000 if a name has a schema that does not exist.
+    pub fn find_schema(&mut self, name: &Name) -> Result<()> {
+        match name.schema.as_deref().filter(|schema| *schema != "pg_temp") {
+            Some(schema) if self.catalog.state().schema_by_name(schema).is_none() => {
+                Err(SqlError::undefined_schema(schema))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Finds a relation by name.
+    pub fn find_relation(&mut self, name: &Name) -> Result<Arc<Relation>> {
+        let path = self.search_path();
+        let state = self.catalog.state();
+        let schema = name.schema.as_deref();
+        niwaki_sql::check_database(&state, name.database.as_deref(), schema, &name.name)
+            .map_err(|error| error.with_position(name.position))?;
+        self.find_schema(name)?;
+        match state.resolve(&path, name.schema.as_deref(), &name.name) {
+            Ok(relation) => Ok(Arc::clone(relation)),
+            Err(error) => Err(SqlError::from(error).with_position(name.position)),
+        }
+    }
+
+    /// Returns the name of a schema; an empty one when the schema is gone.
+    pub fn schema_name(&mut self, oid: Oid) -> String {
+        self.catalog.state().schema(oid).map(|s| s.name.clone()).unwrap_or_default()
+    }
+
+    /// Returns `schema.name` as SQL text.
+    pub fn qualified_name(&mut self, relation: &Relation) -> String {
+        let schema = quote_identifier(&self.schema_name(relation.schema));
+        format!("{schema}.{}", quote_identifier(&relation.name))
+    }
+
+    /// Enters an index build into the list of running builds.
+    pub fn begin_progress(&self, command: &'static str) -> ProgressEntry {
+        let (backend, database) = (self.control.backend(), self.connection.oid());
+        let build = Build { backend, database, command, relations: None };
+        self.directory.builds().begin(build)
+    }
+
+    /// Notes that the relation's files are new in this transaction, since its last savepoint.
+    pub fn note_created(&mut self, oid: Oid) {
+        if !self.is_created_here(oid) {
+            self.created.push(oid);
+        }
+    }
+
+    /// Applies changed settings to the places that keep their own copy.
+    pub(crate) fn settings_changed(&mut self) {
+        let name = self.settings.text("application_name");
+        {
+            let mut activity = self.activity.lock();
+            if activity.application_name != *name {
+                activity.application_name = name.to_string();
+            }
+        }
+        let hot = self.settings.hot();
+        let timeout = hot.lock_timeout_ms;
+        self.control.set_lock_timeout((timeout > 0).then(|| Duration::from_millis(timeout)));
+        self.control.set_deadlock_timeout(Duration::from_millis(hot.deadlock_timeout_ms));
+        let same = self.text.extra_float_digits == hot.extra_float_digits
+            && self.text.bytea_escape == hot.bytea_escape
+            && self.text.time_zone == hot.time_zone
+            && self.text.date_style == hot.date_style
+            && self.text.date_order == hot.date_order
+            && self.text.interval_style == hot.interval_style;
+        if !same {
+            self.text.extra_float_digits = hot.extra_float_digits;
+            self.text.bytea_escape = hot.bytea_escape;
+            self.text.date_style = hot.date_style;
+            self.text.date_order = hot.date_order;
+            self.text.interval_style = hot.interval_style;
+            // The name was checked when it was set.
+            let zone = Arc::clone(&hot.time_zone);
+            let _ = self.text.set_time_zone(&zone);
+            self.text.time_zone = zone;
+            self.text_changed = true;
+        }
+    }
+
+    /// Tells the sink which reported settings changed since the last report. A client gets each
+    /// change once, before the server asks for its next query.
+    pub fn report_settings(&mut self, out: &mut dyn ResultSink) {
+        for (name, value) in self.settings.take_changed().into_iter().flatten() {
+            out.parameter_status(name, &value);
+        }
+    }
+
+    /// Takes over the user-defined types, as the current catalog and search path have and name
+    /// them.
+    pub fn refresh_types(&mut self) {
+        let version = self.plan_version();
+        if self.types_version == version {
+            return;
+        }
+        self.types_version = version;
+        let path = self.search_path();
+        let types = self.catalog.state().types_shown(&path);
+        if !Arc::ptr_eq(&self.text.types, &types) {
+            self.text.types = types;
+            self.text_changed = true;
+        }
+    }
+
+    /// Returns the user-defined types, as the current catalog and search path have and name them.
+    pub fn types(&mut self) -> Arc<UserTypes> {
+        self.refresh_types();
+        Arc::clone(&self.text.types)
+    }
+
+    /// Tells the sink how values are shown now, if that changed. The next rows depend on the text
+    /// settings.
+    pub(crate) fn report_text_settings(&mut self, out: &mut dyn ResultSink) {
+        self.refresh_types();
+        if self.text_changed {
+            self.text_changed = false;
+            out.text_settings(&self.text);
+        }
+    }
+
+    /// Begins a statement with this text, and starts its clock and its time limit.
+    ///
+    /// # Errors
+    /// 57P01 when the session was told to end. The open transaction is then rolled back, here at
+    /// the latest, so that no other session waits for it any more.
+    pub(crate) fn begin_statement(&mut self, text: &str) -> Result<()> {
+        if self.control.is_terminated() {
+            self.rollback();
+            self.note_rest();
+            return Err(niwaki_txn::Error::Terminated.into());
+        }
+        self.statement_started_us = self.now_unix_us();
+        self.activity.lock().begin(text, self.statement_started_us);
+        self.control.statement_began(self.statement_started_us);
+        let ms = self.settings.hot().statement_timeout_ms;
+        self.control.begin_statement((ms > 0).then(|| Duration::from_millis(ms)));
+        Ok(())
+    }
+
+    pub(crate) fn now_unix_us(&self) -> i64 {
+        self.directory.env().clock.now_unix_us()
+    }
+
+    /// Ends a statement, whether it succeeded or failed.
+    pub(crate) fn end_statement(&mut self) {
+        self.control.end_statement();
+        self.note_rest();
+    }
+
+    /// Shows other sessions that this one waits for its client. Does nothing while an implicit
+    /// transaction is open, because then more messages follow.
+    pub(crate) fn note_rest(&self) {
+        let state = match self.block {
+            Block::Implicit => return,
+            Block::Idle => State::Idle,
+            Block::Explicit => State::InTransaction,
+            Block::Failed => State::InFailedTransaction,
+        };
+        let mut activity = self.activity.lock();
+        if activity.state != state {
+            activity.state = state;
+            activity.state_since_us = Some(self.now_unix_us());
+        }
+    }
+
+    /// Forgets everything that belongs to the session but not to its transaction, for DISCARD ALL.
+    pub(crate) fn forget_everything(&mut self) {
+        self.portals.clear();
+        self.statements.clear();
+        self.sequences.clear();
+        self.advisory.unlock_all();
+        self.pending.unlisten(None);
+        self.settings.reset_all();
+        self.settings_changed();
+    }
+
+    /// Returns the versions that plans depend on. A plan is valid while they stay the same.
+    pub(crate) fn plan_version(&mut self) -> (u64, u64) {
+        (self.catalog.version(), self.settings.hot().plan_version)
+    }
+
+    /// Returns the read-ahead of index builds. It has no ring, so the pages may stay in the buffer
+    /// pool.
+    pub fn maintenance_read_ahead(&self) -> ReadAhead {
+        ReadAhead { ring: 0, ..by_settings(&self.settings).read_ahead }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.abandon_transaction();
+        let of_client = self.activity.lock().backend_type == BackendType::Client;
+        if of_client && self.is_terminated() {
+            self.connection.statistics().session_killed();
+        }
+        self.connection.notifications().forget(self.id());
+        self.end_temporary();
+        self.directory.activities().remove(self.id(), &self.activity);
+    }
+}

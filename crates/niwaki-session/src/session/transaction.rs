@@ -1,0 +1,437 @@
+//! Transaction blocks.
+//!
+//! ```text
+//!            statement                     BEGIN
+//!   Idle ───────────────► Implicit ──────────────────► Explicit ◄─────────┐
+//!    ▲  ◄── Sync, end of query ─┘                        │   │ error      │ ROLLBACK TO
+//!    └──────────── COMMIT, ROLLBACK ─────────────────────┘   ▼            │
+//!    └──────────── COMMIT (rolls back), ROLLBACK ───────── Failed ────────┘
+//! ```
+
+use niwaki_catalog::{CatalogChanges, Oid};
+use niwaki_heap::FreeingPaused;
+use niwaki_sql::utility::{TransactionCommand, TransactionModes};
+use niwaki_sql::{Result, SqlError};
+use niwaki_txn::{BeginOptions, Durability, Isolation};
+
+use crate::result::ResultSink;
+use crate::session::block::{Block, Level, Ran};
+use crate::session::handle::Session;
+
+/// Setting that shows whether the running transaction is DEFERRABLE. BEGIN sets it as SET LOCAL
+/// would.
+const DEFERRABLE: &str = "transaction_deferrable";
+
+impl Session {
+    /// Opens an implicit transaction unless one is open.
+    pub fn ensure_transaction(&mut self) -> Result<()> {
+        if self.block == Block::Idle {
+            self.begin(TransactionModes::default())?;
+            self.block = Block::Implicit;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, modes: TransactionModes) -> Result<()> {
+        let hot = self.settings.hot();
+        self.began = TransactionModes {
+            repeatable_read: Some(hot.default_repeatable_read),
+            read_only: Some(hot.default_read_only),
+            deferrable: Some(hot.default_deferrable),
+        };
+        let repeatable = modes.repeatable_read.unwrap_or(hot.default_repeatable_read);
+        let read_only = modes.read_only.unwrap_or(hot.default_read_only);
+        let options = BeginOptions {
+            isolation: if repeatable {
+                Isolation::RepeatableRead
+            } else {
+                Isolation::ReadCommitted
+            },
+            read_only,
+            started_us: Some(self.statement_started_us).filter(|us| *us != 0),
+        };
+        self.transaction = Some(self.directory.transactions().begin(&self.control, options)?);
+        self.ran = Ran::default();
+        if modes.deferrable.unwrap_or(hot.default_deferrable) {
+            self.settings.set(DEFERRABLE, "on", true)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the modes with which BEGIN would start a transaction like the open one.
+    fn modes(&self) -> Option<TransactionModes> {
+        let transaction = self.transaction.as_ref()?;
+        Some(TransactionModes {
+            repeatable_read: Some(transaction.isolation() == Isolation::RepeatableRead),
+            read_only: Some(transaction.read_only()),
+            deferrable: Some(self.settings.bool(DEFERRABLE)),
+        })
+    }
+
+    /// Refuses everything while the transaction block is failed.
+    ///
+    /// # Errors
+    /// 25P02.
+    pub fn refuse_in_failed_block(&self) -> Result<()> {
+        if self.block == Block::Failed {
+            return Err(SqlError::new(
+                "25P02",
+                "current transaction is aborted, commands ignored until end of transaction block",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Commits an implicit transaction. Does nothing in a block.
+    pub fn end_implicit(&mut self) -> Result<()> {
+        match self.block {
+            Block::Implicit => self.commit()?,
+            // Bind begins no transaction, but the portals that it made end here all the same.
+            Block::Idle => self.close_portals(),
+            Block::Explicit | Block::Failed => {}
+        }
+        Ok(())
+    }
+
+    /// Commits the open transaction, if there is one.
+    pub fn commit(&mut self) -> Result<()> {
+        if self.transaction.is_some()
+            && let Err(error) = self.prepare_commit()
+        {
+            self.rollback();
+            return Err(error);
+        }
+        self.close_portals();
+        let Some(transaction) = self.transaction.take() else {
+            self.block = Block::Idle;
+            return Ok(());
+        };
+        self.forget_checks();
+        self.block = Block::Idle;
+        self.levels.clear();
+        self.created.clear();
+        let durability = if self.settings.hot().synchronous_commit {
+            Durability::Flush
+        } else {
+            Durability::Async
+        };
+        let (changes, pending) =
+            (self.catalog.take_for_commit(), std::mem::take(&mut self.pending));
+        let result = if changes.is_none() && pending.is_empty() {
+            self.pending = pending;
+            transaction.commit(durability)
+        } else {
+            self.listened |= pending.listens();
+            // Other sessions see the definitions before they get the locks for which they waited.
+            transaction.commit_then(durability, || {
+                changes.into_iter().for_each(CatalogChanges::publish);
+                pending.committed(&self.control, self.connection.notifications());
+            })
+        };
+        self.freeing.clear();
+        self.count_end(result.is_ok());
+        match result {
+            Ok(_) => {
+                self.catalog.committed();
+                self.forget_on_commit();
+                if self.settings.is_touched() {
+                    self.settings.commit();
+                    self.settings_changed();
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.catalog.rolled_back();
+                self.settings.rollback();
+                self.settings_changed();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Does the steps that may still fail, before the commit.
+    ///
+    /// # Errors
+    /// A check that fails, an error of a held cursor, no room for messages.
+    #[doc(hidden)]
+    pub fn prepare_commit(&mut self) -> Result<()> {
+        self.check_before_commit()?;
+        self.hold_cursors()?;
+        self.close_portals();
+        self.act_on_commit()?;
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        self.pending.before_commit(self.open_transaction()?, self.connection.notifications())
+    }
+
+    /// Rolls back the open transaction, if there is one.
+    pub fn rollback(&mut self) {
+        self.abandon_transaction();
+        self.block = Block::Idle;
+    }
+
+    /// Aborts the transaction and undoes its effects in this session's memory.
+    pub(crate) fn abandon_transaction(&mut self) {
+        self.close_portals();
+        self.levels.clear();
+        self.created.clear();
+        self.forget_checks();
+        self.pending.clear();
+        self.warnings.clear();
+        self.catalog.rolled_back();
+        if let Some(transaction) = self.transaction.take() {
+            transaction.abort();
+            self.count_end(false);
+        }
+        self.freeing.drain(..).for_each(FreeingPaused::undone);
+        if self.settings.is_touched() {
+            self.settings.rollback();
+            self.settings_changed();
+        }
+    }
+
+    /// Counts a transaction that has ended, and the deadlocks that it ran into.
+    fn count_end(&self, committed: bool) {
+        let deadlocks = self.control.take_deadlocks();
+        self.connection.statistics().transaction_ended(self.id(), committed, deadlocks);
+    }
+
+    /// Forgets pending constraint checks, because the transaction ends.
+    fn forget_checks(&mut self) {
+        self.deferred.clear();
+        self.work.take_deferred();
+        self.foreign_keys.noted.clear();
+        self.in_parts = false;
+    }
+
+    /// Records that a statement or message failed. An open transaction block is failed (25P02) from
+    /// now on. An implicit transaction is rolled back.
+    pub fn error(&mut self) {
+        self.fail_block();
+        self.end_statement();
+    }
+
+    fn fail_block(&mut self) {
+        match self.block {
+            Block::Failed => {}
+            Block::Idle => self.close_portals(),
+            Block::Implicit => self.rollback(),
+            Block::Explicit => {
+                self.block = Block::Failed;
+                if let Some(innermost) = self.levels.len().checked_sub(1) {
+                    // Only work after the innermost savepoint is lost. The rest waits for ROLLBACK
+                    // TO.
+                    if self.undo_to(innermost).is_err() {
+                        self.abandon_transaction();
+                    }
+                } else {
+                    self.abandon_transaction();
+                }
+            }
+        }
+    }
+
+    /// Runs BEGIN, COMMIT and the other transaction commands. Returns the command tag.
+    pub(crate) fn transaction_command(
+        &mut self,
+        command: &TransactionCommand,
+        out: &mut dyn ResultSink,
+    ) -> Result<&'static str> {
+        match command {
+            TransactionCommand::Begin { modes, start } => {
+                self.begin_block(*modes, out)?;
+                Ok(if *start { "START TRANSACTION" } else { "BEGIN" })
+            }
+            TransactionCommand::Commit { chain } => self.end_block(true, *chain, out),
+            TransactionCommand::Rollback { chain } => self.end_block(false, *chain, out),
+            TransactionCommand::Savepoint(name) => {
+                self.require_block("SAVEPOINT")?;
+                niwaki_env::memory::check()?;
+                let catalog = self.catalog.mark();
+                self.levels.push(Level {
+                    name: name.clone(),
+                    catalog,
+                    settings: self.settings.mark(),
+                    created: self.created.len(),
+                    freeing: self.freeing.len(),
+                    pending: self.pending.mark(),
+                    read_only: self.open_transaction()?.read_only(),
+                    deferred: self.deferred.mark(),
+                });
+                self.open_transaction()?.savepoint(name);
+                Ok("SAVEPOINT")
+            }
+            TransactionCommand::Release(name) => {
+                self.require_block("RELEASE SAVEPOINT")?;
+                let at = self.level(name)?;
+                let read_only = self.levels[at].read_only;
+                self.levels.truncate(at);
+                // Portals made since the savepoint now belong to the level below.
+                for portal in self.portals.values_mut() {
+                    portal.level = portal.level.min(at);
+                }
+                let transaction = self.open_transaction()?;
+                transaction.release(name)?;
+                transaction.set_read_only(read_only);
+                Ok("RELEASE")
+            }
+            TransactionCommand::RollbackTo(name) => {
+                self.require_block("ROLLBACK TO SAVEPOINT")?;
+                let at = self.level(name)?;
+                self.undo_to(at)?;
+                self.block = Block::Explicit;
+                Ok("ROLLBACK")
+            }
+        }
+    }
+
+    /// Runs BEGIN. Inside a block it warns, and its modes act like the modes of SET TRANSACTION.
+    fn begin_block(&mut self, modes: TransactionModes, out: &mut dyn ResultSink) -> Result<()> {
+        match self.block {
+            Block::Idle => self.begin(modes)?,
+            // Statements that ran earlier in the same message or query belong to the block.
+            Block::Implicit => self.set_modes(modes)?,
+            Block::Explicit | Block::Failed => {
+                self.warning(out, "25001", "there is already a transaction in progress");
+                return self.set_modes(modes);
+            }
+        }
+        self.block = Block::Explicit;
+        Ok(())
+    }
+
+    fn end_block(
+        &mut self,
+        commit: bool,
+        chain: bool,
+        out: &mut dyn ResultSink,
+    ) -> Result<&'static str> {
+        let in_block = matches!(self.block, Block::Explicit | Block::Failed);
+        if !in_block {
+            if chain {
+                let word = if commit { "COMMIT" } else { "ROLLBACK" };
+                return Err(SqlError::new(
+                    "25P01",
+                    format!("{word} AND CHAIN can only be used in transaction blocks"),
+                ));
+            }
+            self.warning(out, "25P01", "there is no transaction in progress");
+        }
+        let modes = self.modes().unwrap_or(self.began);
+        let committed = commit && self.block != Block::Failed;
+        if committed {
+            self.commit()?;
+        } else {
+            self.rollback();
+        }
+        if chain {
+            self.begin(modes)?;
+            self.began = modes;
+            self.block = Block::Explicit;
+        }
+        Ok(if committed { "COMMIT" } else { "ROLLBACK" })
+    }
+
+    /// Runs SET TRANSACTION.
+    pub(crate) fn set_modes(&mut self, modes: TransactionModes) -> Result<()> {
+        let (nested, queried) = (!self.levels.is_empty(), self.ran.query);
+        let refused = |message: &str| Err(SqlError::new("25001", message));
+        let transaction = self.open_transaction()?;
+        if let Some(repeatable) = modes.repeatable_read {
+            let isolation =
+                if repeatable { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
+            if queried && isolation != transaction.isolation() {
+                return refused("SET TRANSACTION ISOLATION LEVEL must be called before any query");
+            }
+            if nested && isolation != transaction.isolation() {
+                return refused(
+                    "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction",
+                );
+            }
+            transaction.set_isolation(isolation)?;
+        }
+        if let Some(read_only) = modes.read_only {
+            if nested && !read_only && transaction.read_only() {
+                return refused(
+                    "cannot set transaction read-write mode inside a read-only transaction",
+                );
+            }
+            if queried && !read_only && transaction.read_only() {
+                return refused("transaction read-write mode must be set before any query");
+            }
+            transaction.set_read_only(read_only);
+        }
+        if let Some(deferrable) = modes.deferrable {
+            if nested {
+                return refused(
+                    "SET TRANSACTION [NOT] DEFERRABLE cannot be called within a subtransaction",
+                );
+            }
+            if queried {
+                return refused("SET TRANSACTION [NOT] DEFERRABLE must be called before any query");
+            }
+            self.settings.set(DEFERRABLE, if deferrable { "on" } else { "off" }, true)?;
+        }
+        Ok(())
+    }
+
+    fn require_block(&self, word: &str) -> Result<()> {
+        if matches!(self.block, Block::Explicit | Block::Failed) {
+            return Ok(());
+        }
+        Err(SqlError::new("25P01", format!("{word} can only be used in transaction blocks")))
+    }
+
+    fn level(&self, name: &str) -> Result<usize> {
+        self.levels
+            .iter()
+            .rposition(|l| l.name == name)
+            .ok_or_else(|| SqlError::new("3B001", format!("savepoint \"{name}\" does not exist")))
+    }
+
+    /// Undoes everything since a savepoint. The savepoint itself stays.
+    fn undo_to(&mut self, at: usize) -> Result<()> {
+        self.levels.truncate(at + 1);
+        let Some(level) = self.levels.last() else {
+            return Err(SqlError::internal("savepoint"));
+        };
+        self.catalog.rollback_to(level.catalog);
+        self.settings.rollback_to(level.settings);
+        self.created.truncate(level.created);
+        self.pending.rollback_to(level.pending);
+        self.deferred.rollback_to(&level.deferred);
+        self.work.take_deferred();
+        self.foreign_keys.noted.clear();
+        self.in_parts = false;
+        self.portals.retain(|_, portal| portal.level <= at);
+        let (name, read_only, freeing) = (level.name.clone(), level.read_only, level.freeing);
+        self.settings_changed();
+        let transaction = self.open_transaction()?;
+        transaction.rollback_to(&name)?;
+        transaction.set_read_only(read_only);
+        // The tables have the indexes of the savepoint again, and other sessions may write to them
+        // now.
+        self.freeing.drain(freeing..).for_each(FreeingPaused::undone);
+        Ok(())
+    }
+
+    /// Returns whether COPY FREEZE may load the relation: its files are new in this transaction.
+    pub(crate) fn is_created_here(&self, oid: Oid) -> bool {
+        let since = self.levels.last().map_or(0, |l| l.created);
+        self.created.iter().skip(since).any(|c| *c == oid)
+    }
+
+    /// Ends the command, if its transaction is still open.
+    pub fn next_command(&mut self) -> Result<()> {
+        if let Some(transaction) = &self.transaction {
+            transaction.next_command()?;
+        }
+        Ok(())
+    }
+
+    /// Closes the portals that end with the transaction: all but held cursors.
+    pub(crate) fn close_portals(&mut self) {
+        self.portals.retain(|_, portal| portal.held);
+    }
+}

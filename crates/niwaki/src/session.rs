@@ -1,0 +1,86 @@
+//! A session of a database.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use niwaki_ddl::DataDefinition;
+use niwaki_directory::open_database::OpenDatabase;
+use niwaki_session::Session as WireSession;
+use niwaki_sql::Result;
+
+use crate::database::Database;
+
+/// One session, which belongs to one thread at a time.
+///
+/// The methods here are for programs. The session dereferences to the one that a server drives
+/// message by message.
+pub struct Session {
+    session: WireSession,
+    /// Dropped after the session.
+    database: Database,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.session.fmt(f)
+    }
+}
+
+impl Deref for Session {
+    type Target = WireSession;
+    #[inline]
+    fn deref(&self) -> &WireSession {
+        &self.session
+    }
+}
+
+impl DerefMut for Session {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut WireSession {
+        &mut self.session
+    }
+}
+
+impl Session {
+    /// Returns the database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+}
+
+impl Database {
+    /// Opens a new session for user and database `postgres`.
+    ///
+    /// # Panics
+    /// When there are too many sessions; [`Database::session_as`] reports that instead.
+    pub fn session(&self) -> Session {
+        self.session_as("postgres", "postgres", &[]).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// Opens a new session as a server does for a client. The client gives the user, the database,
+    /// and the settings of the start-up packet in their order.
+    ///
+    /// # Errors
+    /// Unknown user (28000) or database (3D000); a database that allows no connections (55000); a
+    /// bad setting; too many sessions (53300).
+    pub fn session_as(
+        &self,
+        user: &str,
+        database: &str,
+        settings: &[(String, String)],
+    ) -> Result<Session> {
+        let directory = self.directory();
+        let session = WireSession::open(directory, &DataDefinition, user, database, settings)?;
+        Ok(Session { session, database: self.clone() })
+    }
+
+    /// Opens a session for the database's own work in one of the databases.
+    ///
+    /// # Errors
+    /// Too many sessions (53300); the database is about to go (3D000).
+    pub(crate) fn session_in(&self, database: &Arc<OpenDatabase>) -> Result<Session> {
+        let session = WireSession::open_in(self.directory(), &DataDefinition, database)?;
+        Ok(Session { session, database: self.clone() })
+    }
+}
