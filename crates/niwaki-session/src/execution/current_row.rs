@@ -1,19 +1,19 @@
 //! Tables that cursors read, and the row that a cursor is on (WHERE CURRENT OF).
 
 use niwaki_catalog::{CatalogState, Oid, Relation};
-use niwaki_env::hash::HashMap;
 use niwaki_sql::{CommandTag, CursorTable, Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
 use crate::session::handle::Session;
-use crate::session::portal::{Portal, PortalState};
+use crate::session::portal::PortalState;
+use crate::session::state::portals::Portals;
 use crate::session::statement::Action;
 
 impl Session {
     /// Returns whether a cursor, or another begun portal, reads the rows of a relation.
     pub fn is_read_by_cursor(&self, relation: Oid) -> bool {
-        self.portals.values().any(|portal| match &portal.statement.action {
+        self.portals.all().any(|(_, portal)| match &portal.statement.action {
             Action::Query(planned) => {
                 let begun = matches!(portal.state, PortalState::Begun | PortalState::Done);
                 begun && !portal.held && planned.relations().iter().any(|(r, _)| r.oid == relation)
@@ -32,7 +32,7 @@ impl Session {
 /// # Errors
 /// 34000, 24000.
 pub(crate) fn row_of_cursor(
-    portals: &HashMap<String, Portal>,
+    portals: &Portals,
     state: &CatalogState,
     cursor: &str,
     table: &Relation,

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use niwaki_catalog::{CatalogState, CatalogTransaction, Oid, Relation, RelationKind};
 use niwaki_directory::notifications::{Notifications, Pending};
-use niwaki_env::hash::HashMap;
 use niwaki_env::{Env, seeded_bug};
 use niwaki_sql::settings::Settings;
 use niwaki_sql::{AdvisoryLock, AdvisoryNumber, Environment, Result, SqlError};
@@ -20,8 +19,8 @@ use niwaki_txn::{
 use crate::execution::current_row::row_of_cursor;
 use crate::execution::store::read_only;
 use crate::session::epoch::UNIX_TO_POSTGRES_US;
-use crate::session::portal::Portal;
 use crate::session::sequence_values::SequenceValues;
+use crate::session::state::portals::Portals;
 
 /// The session, as SQL functions use it.
 pub(crate) struct SessionEnvironment<'s> {
@@ -36,7 +35,7 @@ pub(crate) struct SessionEnvironment<'s> {
     pub(crate) pending: &'s mut Pending,
     pub(crate) notifications: &'s Notifications,
     pub(crate) warnings: &'s mut Vec<SqlError>,
-    pub(crate) portals: &'s HashMap<String, Portal>,
+    pub(crate) portals: &'s Portals,
     pub(crate) user: &'s str,
     pub(crate) statement_started_us: i64,
 }

@@ -1,19 +1,18 @@
 //! Open portals and prepared statements of a session, as `pg_cursors` and `pg_prepared_statements`
 //! show them.
 
-use niwaki_env::hash::HashMap;
 use niwaki_types::{Datum, TypeOid};
 
 use crate::session::epoch::UNIX_TO_POSTGRES_US;
-use crate::session::portal::Portal;
-use crate::session::statement::Named;
+use crate::session::state::portals::Portals;
+use crate::session::state::statements::Statements;
 
 type Result<T> = niwaki_catalog::Result<T>;
 
 /// The portals (cursors and others) and prepared statements of one session.
 pub(crate) struct Opened<'s> {
-    pub(crate) portals: &'s HashMap<String, Portal>,
-    pub(crate) statements: &'s HashMap<String, Named>,
+    pub(crate) portals: &'s Portals,
+    pub(crate) statements: &'s Statements,
 }
 
 fn time(us: i64) -> Datum {
@@ -22,7 +21,7 @@ fn time(us: i64) -> Datum {
 
 impl Opened<'_> {
     pub(crate) fn cursor_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
-        for (name, portal) in self.portals {
+        for (name, portal) in self.portals.all() {
             row(&[
                 Datum::text(name),
                 Datum::text(portal.statement.text()),
@@ -37,7 +36,7 @@ impl Opened<'_> {
 
     pub(crate) fn statement_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
         // The unnamed statement is not shown.
-        for (name, named) in self.statements.iter().filter(|(name, _)| !name.is_empty()) {
+        for (name, named) in self.statements.with_names() {
             let types = named.statement.described.parameters.iter();
             let custom = u64::from(named.statement.custom.made());
             row(&[

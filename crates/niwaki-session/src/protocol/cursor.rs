@@ -45,7 +45,7 @@ impl Session {
             return Err(SqlError::new("0A000", message));
         }
         declared.check_locks()?;
-        if self.portals.contains_key(name) || self.is_active_portal(name) {
+        if self.portals.is_open(name) || self.portals.is_running(name) {
             return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")));
         }
         let by_itself = planned.goes_backward() && !planned.locks_rows();
@@ -78,11 +78,11 @@ impl Session {
     /// Runs FETCH and MOVE. Returns the number of rows.
     pub(crate) fn fetch_cursor(&mut self, fetch: &Fetch, out: &mut dyn ResultSink) -> Result<u64> {
         let name = &fetch.name;
-        if self.is_active_portal(name) {
+        if self.portals.is_running(name) {
             return Err(cannot_be_run(name));
         }
-        let (key, mut portal) = self.portals.remove_entry(name).ok_or_else(|| no_cursor(name))?;
-        self.active_portals.push(key);
+        let (key, mut portal) = self.portals.take(name).ok_or_else(|| no_cursor(name))?;
+        self.portals.begin(key);
         let rows: &mut dyn RowSink = out;
         let out = if fetch.is_move { None } else { Some(rows) };
         let fetched = match portal.check_usable(name) {
@@ -96,14 +96,14 @@ impl Session {
     /// Runs CLOSE. Returns its tag.
     pub(crate) fn close_cursor(&mut self, name: Option<&str>) -> Result<&'static str> {
         let Some(name) = name else {
-            self.portals.clear();
+            self.portals.close_all();
             return Ok("CLOSE CURSOR ALL");
         };
-        if self.is_active_portal(name) {
+        if self.portals.is_running(name) {
             let message = format!("cannot drop active portal \"{name}\"");
             return Err(SqlError::new("24000", message));
         }
-        if self.portals.remove(name).is_none() {
+        if !self.portals.close(name) {
             return Err(no_cursor(name));
         }
         Ok("CLOSE CURSOR")
@@ -120,12 +120,12 @@ impl Session {
         };
         let names: Vec<String> = self
             .portals
-            .iter()
+            .all()
             .filter(|(_, portal)| waits(portal))
             .map(|(n, _)| n.clone())
             .collect();
         for name in names {
-            let Some((name, mut portal)) = self.portals.remove_entry(&name) else { continue };
+            let Some((name, mut portal)) = self.portals.take(&name) else { continue };
             self.hold(&mut portal)?;
             self.portals.insert(name, portal);
         }

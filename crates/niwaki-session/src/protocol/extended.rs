@@ -140,14 +140,13 @@ impl Session {
                 self.refuse_in_failed_block()?;
             }
         }
-        if !portal.is_empty() && self.portals.contains_key(portal) {
+        if !portal.is_empty() && self.portals.is_open(portal) {
             return Err(SqlError::new("42P03", format!("cursor \"{portal}\" already exists")));
         }
         if count > 0 {
             niwaki_env::memory::check()?;
         }
-        let mut parameters = std::mem::take(&mut self.spare_parameters);
-        parameters.clear();
+        let mut parameters = self.portals.parameter_buffer();
         for (i, type_oid) in types.iter().enumerate() {
             // A value of a domain comes as a value of the base type. The domain's checks run where
             // the statement uses the value.
@@ -242,10 +241,9 @@ impl Session {
         out: &mut dyn ResultSink,
     ) -> Result<ExecuteOutcome> {
         // The portal leaves the session while it runs, because it runs in the session.
-        let (name, mut running) =
-            self.portals.remove_entry(portal).ok_or_else(|| no_portal(portal))?;
+        let (name, mut running) = self.portals.take(portal).ok_or_else(|| no_portal(portal))?;
         self.begin_statement(running.statement.text())?;
-        self.active_portals.push(name);
+        self.portals.begin(name);
         self.report_text_settings(out);
         let outcome = match self.check_portal(portal, &running) {
             Ok(()) => self.run_portal(&mut running, max_rows, out),
@@ -360,7 +358,7 @@ impl Session {
                 }
                 let completion = self.run_planned(&planned, &portal.parameters, out)?;
                 portal.ran(completion.rows);
-                self.spare_parameters = std::mem::take(&mut portal.parameters);
+                self.portals.keep_buffer(std::mem::take(&mut portal.parameters));
                 completion.write_tag(&mut self.tag);
                 self.complete(out);
                 return Ok(ExecuteOutcome::Complete);
@@ -426,11 +424,7 @@ impl Session {
             return Err(SqlError::new("0A000", "cached plan must not change result type"));
         }
         let new = Arc::new(new);
-        for named in self.statements.values_mut() {
-            if Arc::ptr_eq(&named.statement, old) {
-                named.statement = Arc::clone(&new);
-            }
-        }
+        self.statements.replace(old, &new);
         Ok(new)
     }
 
@@ -441,7 +435,7 @@ impl Session {
 
     /// Forgets a portal. A name without a portal is no error.
     pub fn close_portal(&mut self, name: &str) {
-        self.portals.remove(name);
+        self.portals.close(name);
     }
 
     /// Ends the implicit transaction of the messages since the last call. It commits, or rolls back

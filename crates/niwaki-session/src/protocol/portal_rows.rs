@@ -68,15 +68,10 @@ impl RowSink for Visible<'_> {
 }
 
 impl Session {
-    /// Returns whether a portal of this name runs now. No other portal may take its name.
-    pub(crate) fn is_active_portal(&self, name: &str) -> bool {
-        self.active_portals.iter().any(|active| active == name)
-    }
-
     /// Puts the innermost running portal back, unless its transaction is over. COMMIT AND CHAIN and
     /// ROLLBACK TO end their own portal, although a transaction is open after them.
     pub(crate) fn put_back(&mut self, mut portal: Portal, failed: bool) {
-        let Some(name) = self.active_portals.pop() else { return };
+        let Some(name) = self.portals.end() else { return };
         if failed {
             portal.state = PortalState::Failed;
             portal.running = None;

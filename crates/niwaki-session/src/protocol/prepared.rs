@@ -23,7 +23,7 @@ impl Session {
         statement: Statement,
         from_sql: bool,
     ) -> Result<()> {
-        if !name.is_empty() && self.statements.contains_key(name) {
+        if !name.is_empty() && self.statements.has(name) {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new("42P05", message));
         }
@@ -36,9 +36,7 @@ impl Session {
 
     /// Returns a statement that is about to run once more, and counts the run.
     pub(crate) fn used_statement(&mut self, name: &str) -> Result<Arc<Statement>> {
-        let named = self.statements.get_mut(name).ok_or_else(|| no_statement(name))?;
-        named.runs += 1;
-        Ok(Arc::clone(&named.statement))
+        self.statements.used(name).ok_or_else(|| no_statement(name))
     }
 
     /// Runs PREPARE.
@@ -222,6 +220,6 @@ impl Session {
             self.statements.clear();
             return Ok("DEALLOCATE ALL");
         };
-        self.statements.remove(name).map(|_| "DEALLOCATE").ok_or_else(|| no_statement(name))
+        self.statements.remove(name).then_some("DEALLOCATE").ok_or_else(|| no_statement(name))
     }
 }

@@ -16,7 +16,7 @@ impl Session {
     pub fn simple_query(&mut self, sql: &str, out: &mut dyn ResultSink) -> Result<()> {
         // The unnamed statement and portal do not survive a simple query.
         self.statements.remove("");
-        self.portals.remove("");
+        self.portals.close("");
         self.begin_statement(sql)?;
         self.report_text_settings(out);
         let result = self.simple_statements(sql, out);

@@ -9,7 +9,6 @@ use niwaki_background::vacuum_options::by_settings;
 use niwaki_catalog::{Catalog, CatalogState, CatalogTransaction, Oid, Relation, SearchPath};
 use niwaki_directory::notifications::Pending;
 use niwaki_directory::open_database::Connection;
-use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 use niwaki_heap::FreeingPaused;
 use niwaki_sql::settings::Settings;
@@ -21,17 +20,17 @@ use niwaki_system::monitor::progress::{Build, ProgressEntry};
 use niwaki_system::roles::DATABASE_OWNER;
 use niwaki_table::{Engine, Lookup, TempQuota, TempSpace, Workspace};
 use niwaki_txn::{AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
-use niwaki_types::{Datum, TextSettings, UserTypes, quote_identifier};
+use niwaki_types::{TextSettings, UserTypes, quote_identifier};
 
 use crate::directory::Directory;
 use crate::result::ResultSink;
 use crate::session::block::{Block, Level, Ran};
 use crate::session::deferred::Deferred;
 use crate::session::definitions::Definitions;
-use crate::session::portal::Portal;
 use crate::session::reference_plans::ForeignKeys;
 use crate::session::sequence_values::SequenceValues;
-use crate::session::statement::Named;
+use crate::session::state::portals::Portals;
+use crate::session::state::statements::Statements;
 use crate::session::terminator::Terminator;
 
 /// One session, which belongs to one thread at a time.
@@ -85,13 +84,9 @@ pub struct Session {
     /// Warnings from functions of the running statement.
     pub(crate) warnings: Vec<SqlError>,
     path: Option<CachedPath>,
-    pub(crate) statements: HashMap<String, Named>,
-    pub(crate) portals: HashMap<String, Portal>,
-    /// Names of the running portals, the outermost first. Meanwhile they are not among `portals`.
-    pub(crate) active_portals: Vec<String>,
+    pub(crate) statements: Statements,
+    pub(crate) portals: Portals,
     pub(crate) sequences: SequenceValues,
-    /// Parameter buffer of the last unnamed portal, kept for reuse.
-    pub(crate) spare_parameters: Vec<Datum>,
     pub(crate) work: Workspace,
     pub(crate) lookup: Lookup,
     pub(crate) scratch: Scratch,
@@ -183,11 +178,9 @@ impl Session {
             asker,
             stored_text: false,
             path: None,
-            statements: HashMap::default(),
-            portals: HashMap::default(),
-            active_portals: Vec::new(),
+            statements: Statements::default(),
+            portals: Portals::default(),
             sequences: SequenceValues::default(),
-            spare_parameters: Vec::new(),
             work: Workspace::default(),
             lookup: Lookup::default(),
             scratch: Scratch::default(),
@@ -650,7 +643,7 @@ impl Session {
 
     /// Forgets everything that belongs to the session but not to its transaction, for DISCARD ALL.
     pub(crate) fn forget_everything(&mut self) {
-        self.portals.clear();
+        self.portals.close_all();
         self.statements.clear();
         self.sequences.clear();
         self.advisory.unlock_all();

@@ -4,6 +4,7 @@
 //! - `sequence_values`, `noted`, `deferred`, `block`: state of a transaction and its statements.
 //! - `reference_plans`, `plan_costs`: plans that the session keeps.
 //! - `statement`, `running`, `portal`: prepared statements, begun queries, and portals.
+//! - `state`: parts of the session's state, each with private fields.
 //! - `definitions`: the statements that define, as a session calls them.
 //! - `terminator`: ends a session from another thread.
 //! - `handle`: the session, with the state above.
@@ -25,6 +26,7 @@ pub(crate) mod portal;
 pub(crate) mod reference_plans;
 pub(crate) mod running;
 pub(crate) mod sequence_values;
+pub(crate) mod state;
 pub(crate) mod statement;
 pub(crate) mod temporary;
 pub(crate) mod terminator;

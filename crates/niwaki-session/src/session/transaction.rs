@@ -268,9 +268,7 @@ impl Session {
                 let read_only = self.levels[at].read_only;
                 self.levels.truncate(at);
                 // Portals made since the savepoint now belong to the level below.
-                for portal in self.portals.values_mut() {
-                    portal.level = portal.level.min(at);
-                }
+                self.portals.lower_to(at);
                 let transaction = self.open_transaction()?;
                 transaction.release(name)?;
                 transaction.set_read_only(read_only);
@@ -404,7 +402,7 @@ impl Session {
         self.work.take_deferred();
         self.foreign_keys.noted.clear();
         self.in_parts = false;
-        self.portals.retain(|_, portal| portal.level <= at);
+        self.portals.close_above(at);
         let (name, read_only, freeing) = (level.name.clone(), level.read_only, level.freeing);
         self.settings_changed();
         let transaction = self.open_transaction()?;
@@ -432,6 +430,6 @@ impl Session {
 
     /// Closes the portals that end with the transaction: all but held cursors.
     pub(crate) fn close_portals(&mut self) {
-        self.portals.retain(|_, portal| portal.held);
+        self.portals.close_with_transaction();
     }
 }
