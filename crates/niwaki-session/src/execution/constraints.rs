@@ -10,26 +10,21 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, ConstraintTime, Oid, Relation, of_table_number};
-use niwaki_env::hash::HashMap;
+use niwaki_catalog::{CatalogState, ConstraintTime, Oid, Relation};
 use niwaki_sql::utility::Name;
 use niwaki_sql::{Result, SqlError};
-use niwaki_table::DeferredKey;
 
 use crate::result::ResultSink;
-use crate::session::deferred::ConstraintModes;
 use crate::session::handle::Session;
-use crate::session::noted::Key;
 
 impl Session {
     /// Ends a statement: checks immediate constraints and keeps deferred events.
     pub(crate) fn check_after_statement(&mut self) -> Result<()> {
-        if self.in_parts {
+        if self.checks.is_in_parts() {
             return Ok(());
         }
         let keys = self.work.take_deferred();
-        self.foreign_keys.noted.doubtful(keys);
-        if self.foreign_keys.noted.len() == 0 {
+        if !self.checks.ended(keys) {
             return Ok(());
         }
         let snapshot = self.open_transaction()?.snapshot()?;
@@ -40,10 +35,7 @@ impl Session {
     pub(crate) fn check_before_commit(&mut self) -> Result<()> {
         self.check_after_statement()?;
         // Ends as a statement does: an action that follows from a change may be deferred again.
-        while !self.deferred.keys.is_empty() || !self.deferred.references.is_empty() {
-            let keys = std::mem::take(&mut self.deferred.keys);
-            let references = std::mem::take(&mut self.deferred.references);
-            self.foreign_keys.noted.due(keys, references);
+        while self.checks.make_due() {
             self.check_after_statement()?;
         }
         Ok(())
@@ -68,31 +60,16 @@ impl Session {
         }
         let all = names.is_empty();
         if all {
-            self.deferred.modes = ConstraintModes { all: Some(deferred), each: HashMap::default() };
+            self.checks.deferred_mut().set_all(deferred);
         }
-        for oid in &constraints {
-            self.deferred.modes.each.insert(*oid, deferred);
-        }
+        self.checks.deferred_mut().set_each(&constraints, deferred);
         if !deferred {
-            let concerned =
-                |key: &DeferredKey| all || constraints.contains(&of_table_number(key.index).1);
-            let keys = self.deferred.keys.iter().filter(|key| concerned(key)).cloned().collect();
-            let names = |key: &&Key| all || constraints.contains(&key.constraint);
-            let references = self.deferred.references.iter().filter(names).cloned().collect();
-            self.foreign_keys.noted.due(keys, references);
+            let concerned = |constraint: Oid| all || constraints.contains(&constraint);
+            let (keys, references) = self.checks.deferred().waiting(concerned);
+            self.checks.noted_mut().due(keys, references);
             self.check_after_statement()?;
-            let mark = self.levels.last().map(|level| &level.deferred);
-            let (keys, references) = mark.map_or((0, 0), |mark| (mark.keys, mark.references));
-            let mut number = 0;
-            self.deferred.keys.retain(|key| {
-                number += 1;
-                number <= keys || !concerned(key)
-            });
-            let mut number = 0;
-            self.deferred.references.retain(|key| {
-                number += 1;
-                number <= references || !names(&key)
-            });
+            let mark = self.block.innermost().map(|level| &level.deferred);
+            self.checks.deferred_mut().forget_made(mark, concerned);
         }
         Ok("SET CONSTRAINTS")
     }

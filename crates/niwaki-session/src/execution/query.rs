@@ -187,7 +187,8 @@ impl Session {
         let hot = self.settings.hot();
         let (work_mem, hash_mem) = (hot.work_mem_bytes, hot.hash_mem_bytes);
         self.temp.quota().set_limit(hot.temp_file_limit_bytes);
-        let noted = RefCell::new(&mut self.foreign_keys.noted);
+        let (noted, deferred, plans) = self.checks.parts();
+        let noted = RefCell::new(noted);
         let mut store = TableStore {
             transaction,
             snapshot,
@@ -234,8 +235,8 @@ impl Session {
             transaction,
             settings: &settings,
             catalog: &catalog,
-            deferred: RefCell::new(&mut self.deferred),
-            plans: RefCell::new(&mut self.foreign_keys.plans),
+            deferred: RefCell::new(deferred),
+            plans: RefCell::new(plans),
             noted: &noted,
         };
         let mut context = ExecContext {

@@ -156,7 +156,7 @@ impl Session {
             let message = "cannot perform COPY FREEZE on a partitioned table";
             return Err(SqlError::new("0A000", message));
         }
-        if options.freeze && !self.is_created_here(relation.oid) {
+        if options.freeze && !self.block.is_created_here(relation.oid) {
             return Err(SqlError::new(
                 "55000",
                 "cannot perform COPY FREEZE because the table was not created or truncated in the current subtransaction",
@@ -278,7 +278,7 @@ impl Session {
                 .with_context(format!("COPY {}, line {line}", relation.name))
         })?;
         if !relation.foreign_keys.is_empty() {
-            rows.iter().for_each(|row| self.foreign_keys.noted.inserted(relation, row));
+            rows.iter().for_each(|row| self.checks.noted_mut().inserted(relation, row));
         }
         Ok(())
     }
@@ -302,7 +302,7 @@ impl Session {
         let mut total = 0;
         skip_header(reader, &mut input, out)?;
         // The statement ends with the last row. An error ends it, too.
-        self.in_parts = true;
+        self.checks.set_in_parts(true);
         while let Some(line) = next_line(reader, &mut input, out)? {
             let number = input.line_number();
             reader.read(input.line(&line), number, &mut row)?;
@@ -316,7 +316,7 @@ impl Session {
             // A trigger may have skipped the row.
             total += done.rows;
         }
-        self.in_parts = false;
+        self.checks.set_in_parts(false);
         Ok(total)
     }
 

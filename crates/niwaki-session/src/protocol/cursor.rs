@@ -24,7 +24,7 @@ impl Session {
         several: bool,
     ) -> Result<()> {
         let name = &declared.name;
-        if !declared.hold && self.block != Block::Explicit && !several {
+        if !declared.hold && self.block.state() != Block::Explicit && !several {
             return Err(SqlError::new(
                 "25P01",
                 "DECLARE CURSOR can only be used in transaction blocks",

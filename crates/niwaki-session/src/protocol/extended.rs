@@ -52,7 +52,7 @@ impl Session {
             });
         };
         if let Some(utility) = niwaki_sql::utility::read(&parsed.node, &parsed.source)? {
-            if self.block == Block::Failed && !utility.ends_failed_transaction() {
+            if self.block.state() == Block::Failed && !utility.ends_failed_transaction() {
                 self.refuse_in_failed_block()?;
             }
             let columns = self.utility_columns(&utility)?;
@@ -134,7 +134,7 @@ impl Session {
                 ),
             ));
         }
-        if self.block == Block::Failed {
+        if self.block.state() == Block::Failed {
             let ends = matches!(&found.action, Action::Utility(u) if u.ends_failed_transaction());
             if !ends {
                 self.refuse_in_failed_block()?;
@@ -188,7 +188,7 @@ impl Session {
 
     /// Makes a portal that has not begun.
     pub(crate) fn new_portal(&self, statement: Arc<Statement>, parameters: Vec<Datum>) -> Portal {
-        Portal::new(statement, parameters, self.levels.len(), self.statement_started_us)
+        Portal::new(statement, parameters, self.block.depth(), self.statement_started_us)
     }
 
     /// Returns the columns of a portal's result. Empty when it returns no rows.
@@ -252,7 +252,7 @@ impl Session {
         self.end_statement();
         self.put_back(running, outcome.is_err());
         let ran = matches!(outcome, Ok(ExecuteOutcome::Complete | ExecuteOutcome::Suspended));
-        self.ran.message |= ran && self.block == Block::Implicit;
+        self.block.note_message(ran);
         outcome
     }
 
@@ -348,7 +348,7 @@ impl Session {
     ) -> Result<ExecuteOutcome> {
         self.refuse_in_failed_block()?;
         self.ensure_transaction()?;
-        self.ran.query = true;
+        self.block.note_query(true);
         match portal.state {
             PortalState::Ready if max_rows == 0 => {
                 // The query runs in one go, and nothing is kept between calls.

@@ -40,7 +40,7 @@ impl Session {
             self.vacuum_table(table, vacuum, out)?;
         }
         // The caller opens an implicit transaction again for the answer.
-        debug_assert_eq!(self.block, Block::Idle);
+        debug_assert_eq!(self.block.state(), Block::Idle);
         Ok(())
     }
 

@@ -28,7 +28,7 @@ impl Session {
     /// Takes the next message on a channel that this session listens to. Returns `None` while a
     /// transaction is open: other sessions' messages do not change what a transaction sees.
     pub fn take_notification(&mut self) -> Option<Notification> {
-        if !self.listened || self.block != Block::Idle {
+        if !self.listened || self.block.state() != Block::Idle {
             return None;
         }
         self.connection.notifications().take(self.id())
@@ -47,7 +47,7 @@ impl Session {
                 return Ok(Some(notification));
             }
             let left = end.saturating_sub(clock.monotonic());
-            if left.is_zero() || self.block != Block::Idle {
+            if left.is_zero() || self.block.state() != Block::Idle {
                 return Ok(None);
             }
             self.control.nap(left.min(NAP)).map_err(niwaki_txn::Error::from)?;

@@ -81,7 +81,7 @@ impl Session {
             Action::Empty | Action::Query(_) => false,
         };
         // RELEASE leaves the portal to the level below.
-        portal.level = portal.level.min(self.levels.len());
+        portal.level = portal.level.min(self.block.depth());
         if portal.held || (self.transaction.is_some() && !ended) {
             self.portals.insert(name, portal);
         }

@@ -76,7 +76,7 @@ impl Session {
         }
         self.refuse_in_failed_block()?;
         self.ensure_transaction()?;
-        self.ran.query = true;
+        self.block.note_query(true);
         let planned = self.plan_locked(statement, &[])?;
         if planned.returns_rows() {
             if planned.runs_before_its_rows() {

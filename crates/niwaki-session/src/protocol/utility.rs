@@ -65,7 +65,7 @@ impl Session {
         several: bool,
         out: &mut dyn ResultSink,
     ) -> Result<()> {
-        if self.block == Block::Failed && !utility.ends_failed_transaction() {
+        if self.block.state() == Block::Failed && !utility.ends_failed_transaction() {
             self.refuse_in_failed_block()?;
         }
         if let Utility::Transaction(command) = utility {
@@ -89,8 +89,8 @@ impl Session {
         }
         self.ensure_transaction()?;
         self.refuse_writing(utility)?;
-        self.ran.query |= utility.takes_snapshot();
-        let in_block = several || self.block == Block::Explicit;
+        self.block.note_query(utility.takes_snapshot());
+        let in_block = several || self.block.state() == Block::Explicit;
         // A failure restores the read-only mode with the transaction, or with the savepoint.
         let lifted = utility.maintains() && self.open_transaction()?.read_only();
         if lifted {
@@ -228,9 +228,9 @@ impl Session {
     /// work of the same transaction.
     fn refuse_in_transaction(&self, utility: &Utility, several: bool) -> Result<()> {
         let Some(word) = utility.refuses_transaction_block() else { return Ok(()) };
-        let message = if self.block == Block::Explicit || several {
+        let message = if self.block.state() == Block::Explicit || several {
             format!("{word} cannot run inside a transaction block")
-        } else if self.block == Block::Implicit && self.ran.message {
+        } else if self.block.state() == Block::Implicit && self.block.ran().message {
             format!("{word} cannot be executed within a pipeline")
         } else {
             return Ok(());

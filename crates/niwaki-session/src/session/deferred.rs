@@ -10,25 +10,25 @@ use crate::session::noted::{Change, Key};
 
 /// Modes that SET CONSTRAINTS set in this transaction: true for deferred.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ConstraintModes {
-    pub(crate) all: Option<bool>,
-    pub(crate) each: HashMap<Oid, bool>,
+struct ConstraintModes {
+    all: Option<bool>,
+    each: HashMap<Oid, bool>,
 }
 
 /// State of deferrable constraints in one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Deferred {
-    pub(crate) modes: ConstraintModes,
-    pub(crate) keys: Vec<DeferredKey>,
-    pub(crate) references: Vec<Key>,
+    modes: ConstraintModes,
+    keys: Vec<DeferredKey>,
+    references: Vec<Key>,
 }
 
 /// Part of [`Deferred`] that a savepoint remembers.
 #[derive(Debug)]
 pub(crate) struct DeferredMark {
     modes: ConstraintModes,
-    pub(crate) keys: usize,
-    pub(crate) references: usize,
+    keys: usize,
+    references: usize,
 }
 
 impl Deferred {
@@ -51,6 +51,52 @@ impl Deferred {
         if said || !self.keys.is_empty() || !self.references.is_empty() {
             *self = Self::default();
         }
+    }
+
+    /// Takes all checks that wait. Returns `None` if there is none.
+    pub(crate) fn take(&mut self) -> Option<(Vec<DeferredKey>, Vec<Key>)> {
+        if self.keys.is_empty() && self.references.is_empty() {
+            return None;
+        }
+        Some((std::mem::take(&mut self.keys), std::mem::take(&mut self.references)))
+    }
+
+    /// Sets the mode of all constraints, as SET CONSTRAINTS ALL does.
+    pub(crate) fn set_all(&mut self, deferred: bool) {
+        self.modes = ConstraintModes { all: Some(deferred), each: HashMap::default() };
+    }
+
+    /// Sets the mode of some constraints.
+    pub(crate) fn set_each(&mut self, constraints: &[Oid], deferred: bool) {
+        for oid in constraints {
+            self.modes.each.insert(*oid, deferred);
+        }
+    }
+
+    /// Returns the waiting checks of the constraints that `concerned` accepts.
+    pub(crate) fn waiting(&self, concerned: impl Fn(Oid) -> bool) -> (Vec<DeferredKey>, Vec<Key>) {
+        let keys = self.keys.iter().filter(|key| concerned(constraint_of(key)));
+        let references = self.references.iter().filter(|key| concerned(key.constraint));
+        (keys.cloned().collect(), references.cloned().collect())
+    }
+
+    /// Forgets such checks, since they were made. Those from before the savepoint stay.
+    pub(crate) fn forget_made(
+        &mut self,
+        mark: Option<&DeferredMark>,
+        concerned: impl Fn(Oid) -> bool,
+    ) {
+        let (keys, references) = mark.map_or((0, 0), |mark| (mark.keys, mark.references));
+        let mut number = 0;
+        self.keys.retain(|key| {
+            number += 1;
+            number <= keys || !concerned(constraint_of(key))
+        });
+        let mut number = 0;
+        self.references.retain(|key| {
+            number += 1;
+            number <= references || !concerned(key.constraint)
+        });
     }
 
     /// Returns whether a key of this table waits to be checked.
@@ -94,4 +140,9 @@ impl Deferred {
         };
         deferrable && self.is_later(key.oid, key.check_time)
     }
+}
+
+/// Returns the index whose key waits.
+fn constraint_of(key: &DeferredKey) -> Oid {
+    of_table_number(key.index).1
 }

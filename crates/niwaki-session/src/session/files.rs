@@ -36,7 +36,7 @@ impl Session {
             && let Some(table) = self.catalog.state().relation(index.table)
             && let Some(table) = &table.table
         {
-            self.freeing.push(table.heap().pause_freeing().changing());
+            self.block.pause_freeing(table.heap().pause_freeing().changing());
         }
         self.drop_files_at_commit(definition)
     }
@@ -77,13 +77,11 @@ impl Session {
 
     /// Keeps line pointers of a table from being freed until the transaction ends.
     pub fn pause_freeing(&mut self, paused: FreeingPaused) {
-        self.freeing.push(paused);
+        self.block.pause_freeing(paused);
     }
 
     /// Notes that the index is built for which freeing was paused last.
     pub fn note_built(&mut self) {
-        if let Some(paused) = self.freeing.last_mut() {
-            paused.built();
-        }
+        self.block.note_built();
     }
 }

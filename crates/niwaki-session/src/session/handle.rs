@@ -10,9 +10,8 @@ use niwaki_catalog::{Catalog, CatalogState, CatalogTransaction, Oid, Relation, S
 use niwaki_directory::notifications::Pending;
 use niwaki_directory::open_database::Connection;
 use niwaki_env::sync::Mutex;
-use niwaki_heap::FreeingPaused;
 use niwaki_sql::settings::Settings;
-use niwaki_sql::utility::{Name, OnCommit, TransactionModes};
+use niwaki_sql::utility::Name;
 use niwaki_sql::{Result, Scratch, Severity, SqlError};
 use niwaki_storage::ReadAhead;
 use niwaki_system::monitor::activity::{Activity, BackendType, State};
@@ -24,13 +23,13 @@ use niwaki_types::{TextSettings, UserTypes, quote_identifier};
 
 use crate::directory::Directory;
 use crate::result::ResultSink;
-use crate::session::block::{Block, Level, Ran};
-use crate::session::deferred::Deferred;
+use crate::session::block::Block;
 use crate::session::definitions::Definitions;
-use crate::session::reference_plans::ForeignKeys;
 use crate::session::sequence_values::SequenceValues;
+use crate::session::state::checks::Checks;
 use crate::session::state::portals::Portals;
 use crate::session::state::statements::Statements;
+use crate::session::state::transaction_block::TransactionBlock;
 use crate::session::terminator::Terminator;
 
 /// One session, which belongs to one thread at a time.
@@ -51,28 +50,10 @@ pub struct Session {
     pub(crate) catalog: CatalogTransaction,
     /// Present exactly while `block` is `Implicit` or `Explicit`, or `Failed` below a savepoint.
     pub(crate) transaction: Option<Transaction>,
-    pub(crate) block: Block,
-    /// Statements that have run in the open transaction.
-    pub(crate) ran: Ran,
-    pub(crate) levels: Vec<Level>,
-    /// Modes of the transaction before BEGIN or SET TRANSACTION changed them. AND CHAIN after a
-    /// failure begins another transaction with these modes.
-    pub(crate) began: TransactionModes,
-    /// Relations whose files are new in this transaction, so that COPY FREEZE may load them.
-    pub(crate) created: Vec<Oid>,
-    /// Temporary tables that are emptied or dropped when a transaction ends.
-    pub(crate) on_commit: Vec<(Oid, OnCommit)>,
-    /// Tables whose indexes this transaction changes, and may have to change back. Meanwhile no
-    /// line pointer of these tables is freed.
-    pub(crate) freeing: Vec<FreeingPaused>,
-    /// Deferred constraint checks, due at the end of the transaction.
-    pub(crate) deferred: Deferred,
-    pub(crate) foreign_keys: ForeignKeys,
+    pub(crate) block: TransactionBlock,
+    pub(crate) checks: Checks,
     /// Interrupt check that functions on large values call while they work.
     pub(crate) asker: niwaki_types::work::Asker,
-    /// Set while one statement spans several commands: the end of a command then checks no
-    /// constraints.
-    pub(crate) in_parts: bool,
     /// Set while the session runs a statement of its own, over texts of the catalog.
     pub(crate) stored_text: bool,
     /// Notifications that the transaction sends when it commits, and the channels that it then
@@ -123,7 +104,7 @@ impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session")
             .field("id", &self.id())
-            .field("block", &self.block)
+            .field("block", &self.block.state())
             .finish_non_exhaustive()
     }
 }
@@ -165,16 +146,8 @@ impl Session {
             types_version: (0, 0),
             catalog,
             transaction: None,
-            block: Block::Idle,
-            ran: Ran::default(),
-            levels: Vec::new(),
-            began: TransactionModes::default(),
-            created: Vec::new(),
-            on_commit: Vec::new(),
-            freeing: Vec::new(),
-            deferred: Deferred::default(),
-            foreign_keys: ForeignKeys::default(),
-            in_parts: false,
+            block: TransactionBlock::default(),
+            checks: Checks::default(),
             asker,
             stored_text: false,
             path: None,
@@ -197,7 +170,7 @@ impl Session {
 
     /// Returns `b'I'` when idle, `b'T'` in a transaction block, and `b'E'` in a failed one.
     pub fn transaction_status(&self) -> u8 {
-        match self.block {
+        match self.block.state() {
             Block::Idle | Block::Implicit => b'I',
             Block::Explicit => b'T',
             Block::Failed => b'E',
@@ -260,7 +233,7 @@ impl Session {
     /// outside. `None` means for ever.
     pub fn idle_timeout(&self) -> Option<Duration> {
         let hot = self.settings.hot();
-        let ms = match self.block {
+        let ms = match self.block.state() {
             Block::Idle => hot.idle_session_timeout_ms,
             _ => hot.idle_in_transaction_timeout_ms,
         };
@@ -270,7 +243,7 @@ impl Session {
     /// Returns the error for a client that stayed silent for longer than [`Session::idle_timeout`]
     /// (25P03 or 57P05).
     pub fn idle_timeout_error(&self) -> SqlError {
-        if self.block == Block::Idle {
+        if self.block.state() == Block::Idle {
             SqlError::new("57P05", "terminating connection due to idle-session timeout")
         } else {
             SqlError::new("25P03", "terminating connection due to idle-in-transaction timeout")
@@ -346,7 +319,7 @@ impl Session {
 
     /// Returns whether deferred checks of the table's keys wait for the end of the transaction.
     pub fn defers_checks_of(&self, table: Oid) -> bool {
-        self.deferred.concerns(table)
+        self.checks.deferred().concerns(table)
     }
 
     /// Sets whether the texts that the session analyzes come from the catalog. Returns the former
@@ -518,9 +491,7 @@ impl Session {
 
     /// Notes that the relation's files are new in this transaction, since its last savepoint.
     pub fn note_created(&mut self, oid: Oid) {
-        if !self.is_created_here(oid) {
-            self.created.push(oid);
-        }
+        self.block.note_created(oid);
     }
 
     /// Applies changed settings to the places that keep their own copy.
@@ -628,7 +599,7 @@ impl Session {
     /// Shows other sessions that this one waits for its client. Does nothing while an implicit
     /// transaction is open, because then more messages follow.
     pub(crate) fn note_rest(&self) {
-        let state = match self.block {
+        let state = match self.block.state() {
             Block::Implicit => return,
             Block::Idle => State::Idle,
             Block::Explicit => State::InTransaction,

@@ -20,13 +20,13 @@ impl Session {
 
     /// Remembers the ON COMMIT action of a new temporary table.
     pub fn note_on_commit(&mut self, oid: Oid, action: OnCommit) {
-        self.on_commit.push((oid, action));
+        self.block.note_on_commit(oid, action);
     }
 
     /// Empties or drops the temporary tables with such an ON COMMIT action, in the transaction that
     /// is about to commit.
     pub(crate) fn act_on_commit(&mut self) -> Result<()> {
-        if self.on_commit.is_empty() {
+        if !self.block.has_on_commit() {
             return Ok(());
         }
         // A transaction without a transaction number has written no rows.
@@ -34,10 +34,10 @@ impl Session {
             return Ok(());
         }
         // Rows go before tables: an emptied table references no dropped table.
-        for oid in self.tables_on_commit(OnCommit::DeleteRows) {
+        for oid in self.block.tables_on_commit(OnCommit::DeleteRows) {
             self.empty_at_commit(oid)?;
         }
-        for oid in self.tables_on_commit(OnCommit::Drop) {
+        for oid in self.block.tables_on_commit(OnCommit::Drop) {
             self.drop_at_commit(oid)?;
         }
         Ok(())
@@ -45,15 +45,10 @@ impl Session {
 
     /// Forgets the actions of tables that are gone, after a commit.
     pub(crate) fn forget_on_commit(&mut self) {
-        if !self.on_commit.is_empty() {
+        if self.block.has_on_commit() {
             let state = self.catalog.state();
-            self.on_commit.retain(|(oid, _)| state.relation(*oid).is_some());
+            self.block.keep_on_commit(|oid| state.relation(oid).is_some());
         }
-    }
-
-    fn tables_on_commit(&self, wanted: OnCommit) -> Vec<Oid> {
-        let asked = self.on_commit.iter().filter(|(_, action)| *action == wanted);
-        asked.map(|(oid, _)| *oid).collect()
     }
 
     fn empty_at_commit(&mut self, oid: Oid) -> Result<()> {
@@ -84,7 +79,7 @@ impl Session {
 
     /// 0A000 when a table that is not emptied references one that is.
     fn refuse_emptying(&self, state: &CatalogState, table: &Relation) -> Result<()> {
-        let emptied = self.tables_on_commit(OnCommit::DeleteRows);
+        let emptied = self.block.tables_on_commit(OnCommit::DeleteRows);
         for key in state.foreign_keys_to(table.oid) {
             let Some((other, _)) = state.foreign_key(*key) else { continue };
             if !emptied.contains(&other.oid) {

@@ -8,14 +8,13 @@
 //!    └──────────── COMMIT (rolls back), ROLLBACK ───────── Failed ────────┘
 //! ```
 
-use niwaki_catalog::{CatalogChanges, Oid};
-use niwaki_heap::FreeingPaused;
+use niwaki_catalog::CatalogChanges;
 use niwaki_sql::utility::{TransactionCommand, TransactionModes};
 use niwaki_sql::{Result, SqlError};
 use niwaki_txn::{BeginOptions, Durability, Isolation};
 
 use crate::result::ResultSink;
-use crate::session::block::{Block, Level, Ran};
+use crate::session::block::{Block, Level};
 use crate::session::handle::Session;
 
 /// Setting that shows whether the running transaction is DEFERRABLE. BEGIN sets it as SET LOCAL
@@ -25,20 +24,20 @@ const DEFERRABLE: &str = "transaction_deferrable";
 impl Session {
     /// Opens an implicit transaction unless one is open.
     pub fn ensure_transaction(&mut self) -> Result<()> {
-        if self.block == Block::Idle {
+        if self.block.state() == Block::Idle {
             self.begin(TransactionModes::default())?;
-            self.block = Block::Implicit;
+            self.block.set(Block::Implicit);
         }
         Ok(())
     }
 
     fn begin(&mut self, modes: TransactionModes) -> Result<()> {
         let hot = self.settings.hot();
-        self.began = TransactionModes {
+        self.block.set_began(TransactionModes {
             repeatable_read: Some(hot.default_repeatable_read),
             read_only: Some(hot.default_read_only),
             deferrable: Some(hot.default_deferrable),
-        };
+        });
         let repeatable = modes.repeatable_read.unwrap_or(hot.default_repeatable_read);
         let read_only = modes.read_only.unwrap_or(hot.default_read_only);
         let options = BeginOptions {
@@ -51,7 +50,7 @@ impl Session {
             started_us: Some(self.statement_started_us).filter(|us| *us != 0),
         };
         self.transaction = Some(self.directory.transactions().begin(&self.control, options)?);
-        self.ran = Ran::default();
+        self.block.nothing_ran();
         if modes.deferrable.unwrap_or(hot.default_deferrable) {
             self.settings.set(DEFERRABLE, "on", true)?;
         }
@@ -73,7 +72,7 @@ impl Session {
     /// # Errors
     /// 25P02.
     pub fn refuse_in_failed_block(&self) -> Result<()> {
-        if self.block == Block::Failed {
+        if self.block.state() == Block::Failed {
             return Err(SqlError::new(
                 "25P02",
                 "current transaction is aborted, commands ignored until end of transaction block",
@@ -84,7 +83,7 @@ impl Session {
 
     /// Commits an implicit transaction. Does nothing in a block.
     pub fn end_implicit(&mut self) -> Result<()> {
-        match self.block {
+        match self.block.state() {
             Block::Implicit => self.commit()?,
             // Bind begins no transaction, but the portals that it made end here all the same.
             Block::Idle => self.close_portals(),
@@ -103,13 +102,12 @@ impl Session {
         }
         self.close_portals();
         let Some(transaction) = self.transaction.take() else {
-            self.block = Block::Idle;
+            self.block.set(Block::Idle);
             return Ok(());
         };
         self.forget_checks();
-        self.block = Block::Idle;
-        self.levels.clear();
-        self.created.clear();
+        self.block.set(Block::Idle);
+        self.block.forget();
         let durability = if self.settings.hot().synchronous_commit {
             Durability::Flush
         } else {
@@ -128,7 +126,7 @@ impl Session {
                 pending.committed(&self.control, self.connection.notifications());
             })
         };
-        self.freeing.clear();
+        self.block.free_again();
         self.count_end(result.is_ok());
         match result {
             Ok(_) => {
@@ -168,14 +166,13 @@ impl Session {
     /// Rolls back the open transaction, if there is one.
     pub fn rollback(&mut self) {
         self.abandon_transaction();
-        self.block = Block::Idle;
+        self.block.set(Block::Idle);
     }
 
     /// Aborts the transaction and undoes its effects in this session's memory.
     pub(crate) fn abandon_transaction(&mut self) {
         self.close_portals();
-        self.levels.clear();
-        self.created.clear();
+        self.block.forget();
         self.forget_checks();
         self.pending.clear();
         self.warnings.clear();
@@ -184,7 +181,7 @@ impl Session {
             transaction.abort();
             self.count_end(false);
         }
-        self.freeing.drain(..).for_each(FreeingPaused::undone);
+        self.block.undo_pauses(0);
         if self.settings.is_touched() {
             self.settings.rollback();
             self.settings_changed();
@@ -199,10 +196,8 @@ impl Session {
 
     /// Forgets pending constraint checks, because the transaction ends.
     fn forget_checks(&mut self) {
-        self.deferred.clear();
         self.work.take_deferred();
-        self.foreign_keys.noted.clear();
-        self.in_parts = false;
+        self.checks.forget();
     }
 
     /// Records that a statement or message failed. An open transaction block is failed (25P02) from
@@ -213,13 +208,13 @@ impl Session {
     }
 
     fn fail_block(&mut self) {
-        match self.block {
+        match self.block.state() {
             Block::Failed => {}
             Block::Idle => self.close_portals(),
             Block::Implicit => self.rollback(),
             Block::Explicit => {
-                self.block = Block::Failed;
-                if let Some(innermost) = self.levels.len().checked_sub(1) {
+                self.block.set(Block::Failed);
+                if let Some(innermost) = self.block.depth().checked_sub(1) {
                     // Only work after the innermost savepoint is lost. The rest waits for ROLLBACK
                     // TO.
                     if self.undo_to(innermost).is_err() {
@@ -249,15 +244,16 @@ impl Session {
                 self.require_block("SAVEPOINT")?;
                 niwaki_env::memory::check()?;
                 let catalog = self.catalog.mark();
-                self.levels.push(Level {
+                let (created, freeing) = self.block.marks();
+                self.block.push(Level {
                     name: name.clone(),
                     catalog,
                     settings: self.settings.mark(),
-                    created: self.created.len(),
-                    freeing: self.freeing.len(),
+                    created,
+                    freeing,
                     pending: self.pending.mark(),
                     read_only: self.open_transaction()?.read_only(),
-                    deferred: self.deferred.mark(),
+                    deferred: self.checks.deferred().mark(),
                 });
                 self.open_transaction()?.savepoint(name);
                 Ok("SAVEPOINT")
@@ -265,8 +261,7 @@ impl Session {
             TransactionCommand::Release(name) => {
                 self.require_block("RELEASE SAVEPOINT")?;
                 let at = self.level(name)?;
-                let read_only = self.levels[at].read_only;
-                self.levels.truncate(at);
+                let read_only = self.block.release(at);
                 // Portals made since the savepoint now belong to the level below.
                 self.portals.lower_to(at);
                 let transaction = self.open_transaction()?;
@@ -278,7 +273,7 @@ impl Session {
                 self.require_block("ROLLBACK TO SAVEPOINT")?;
                 let at = self.level(name)?;
                 self.undo_to(at)?;
-                self.block = Block::Explicit;
+                self.block.set(Block::Explicit);
                 Ok("ROLLBACK")
             }
         }
@@ -286,7 +281,7 @@ impl Session {
 
     /// Runs BEGIN. Inside a block it warns, and its modes act like the modes of SET TRANSACTION.
     fn begin_block(&mut self, modes: TransactionModes, out: &mut dyn ResultSink) -> Result<()> {
-        match self.block {
+        match self.block.state() {
             Block::Idle => self.begin(modes)?,
             // Statements that ran earlier in the same message or query belong to the block.
             Block::Implicit => self.set_modes(modes)?,
@@ -295,7 +290,7 @@ impl Session {
                 return self.set_modes(modes);
             }
         }
-        self.block = Block::Explicit;
+        self.block.set(Block::Explicit);
         Ok(())
     }
 
@@ -305,7 +300,7 @@ impl Session {
         chain: bool,
         out: &mut dyn ResultSink,
     ) -> Result<&'static str> {
-        let in_block = matches!(self.block, Block::Explicit | Block::Failed);
+        let in_block = matches!(self.block.state(), Block::Explicit | Block::Failed);
         if !in_block {
             if chain {
                 let word = if commit { "COMMIT" } else { "ROLLBACK" };
@@ -316,8 +311,8 @@ impl Session {
             }
             self.warning(out, "25P01", "there is no transaction in progress");
         }
-        let modes = self.modes().unwrap_or(self.began);
-        let committed = commit && self.block != Block::Failed;
+        let modes = self.modes().unwrap_or(self.block.began());
+        let committed = commit && self.block.state() != Block::Failed;
         if committed {
             self.commit()?;
         } else {
@@ -325,15 +320,15 @@ impl Session {
         }
         if chain {
             self.begin(modes)?;
-            self.began = modes;
-            self.block = Block::Explicit;
+            self.block.set_began(modes);
+            self.block.set(Block::Explicit);
         }
         Ok(if committed { "COMMIT" } else { "ROLLBACK" })
     }
 
     /// Runs SET TRANSACTION.
     pub(crate) fn set_modes(&mut self, modes: TransactionModes) -> Result<()> {
-        let (nested, queried) = (!self.levels.is_empty(), self.ran.query);
+        let (nested, queried) = (self.block.depth() > 0, self.block.ran().query);
         let refused = |message: &str| Err(SqlError::new("25001", message));
         let transaction = self.open_transaction()?;
         if let Some(repeatable) = modes.repeatable_read {
@@ -375,49 +370,36 @@ impl Session {
     }
 
     fn require_block(&self, word: &str) -> Result<()> {
-        if matches!(self.block, Block::Explicit | Block::Failed) {
+        if matches!(self.block.state(), Block::Explicit | Block::Failed) {
             return Ok(());
         }
         Err(SqlError::new("25P01", format!("{word} can only be used in transaction blocks")))
     }
 
     fn level(&self, name: &str) -> Result<usize> {
-        self.levels
-            .iter()
-            .rposition(|l| l.name == name)
+        self.block
+            .position(name)
             .ok_or_else(|| SqlError::new("3B001", format!("savepoint \"{name}\" does not exist")))
     }
 
     /// Undoes everything since a savepoint. The savepoint itself stays.
     fn undo_to(&mut self, at: usize) -> Result<()> {
-        self.levels.truncate(at + 1);
-        let Some(level) = self.levels.last() else {
+        let Some(level) = self.block.back_to(at) else {
             return Err(SqlError::internal("savepoint"));
         };
         self.catalog.rollback_to(level.catalog);
         self.settings.rollback_to(level.settings);
-        self.created.truncate(level.created);
         self.pending.rollback_to(level.pending);
-        self.deferred.rollback_to(&level.deferred);
+        self.checks.rollback_to(&level.deferred);
         self.work.take_deferred();
-        self.foreign_keys.noted.clear();
-        self.in_parts = false;
         self.portals.close_above(at);
         let (name, read_only, freeing) = (level.name.clone(), level.read_only, level.freeing);
         self.settings_changed();
         let transaction = self.open_transaction()?;
         transaction.rollback_to(&name)?;
         transaction.set_read_only(read_only);
-        // The tables have the indexes of the savepoint again, and other sessions may write to them
-        // now.
-        self.freeing.drain(freeing..).for_each(FreeingPaused::undone);
+        self.block.undo_pauses(freeing);
         Ok(())
-    }
-
-    /// Returns whether COPY FREEZE may load the relation: its files are new in this transaction.
-    pub(crate) fn is_created_here(&self, oid: Oid) -> bool {
-        let since = self.levels.last().map_or(0, |l| l.created);
-        self.created.iter().skip(since).any(|c| *c == oid)
     }
 
     /// Ends the command, if its transaction is still open.
