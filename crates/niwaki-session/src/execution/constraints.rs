@@ -23,7 +23,7 @@ impl Session {
         if self.checks.is_in_parts() {
             return Ok(());
         }
-        let keys = self.work.take_deferred();
+        let keys = self.buffers.work_mut().take_deferred();
         if !self.checks.ended(keys) {
             return Ok(());
         }

@@ -170,7 +170,7 @@ impl Session {
         key: &[Datum],
     ) -> SqlError {
         match Constraint::find(state, constraint) {
-            Some(constraint) => constraint.missing_key(key, &self.text),
+            Some(constraint) => constraint.missing_key(key, self.text.settings()),
             None => SqlError::internal("a foreign key that has gone"),
         }
     }
@@ -193,7 +193,7 @@ impl Session {
         );
         let detail = format!(
             "Key {} is still referenced from table \"{}\".",
-            key_text(constraint.table, &constraint.key.columns, key, &self.text),
+            key_text(constraint.table, &constraint.key.columns, key, self.text.settings()),
             constraint.table.name
         );
         constraint.of(SqlError::new("23503", message).with_detail(detail))

@@ -63,23 +63,23 @@ impl Session {
     ) -> Result<T> {
         niwaki_env::memory::check()?;
         self.refresh_types();
-        let _asking = niwaki_types::work::asking(Some(Arc::clone(&self.asker)));
+        let _asking = niwaki_types::work::asking(Some(self.identity.asker()));
         let path = self.search_path();
         let state = self.catalog.state();
         let hot = self.settings.hot();
         let now =
-            self.transaction.as_ref().map_or(self.statement_started_us, Transaction::started_us)
+            self.transaction.as_ref().map_or(self.command.started_us(), Transaction::started_us)
                 - UNIX_TO_POSTGRES_US;
         let context = AnalyzeContext {
             catalog: &state,
             path: &path,
-            text: &self.text,
+            text: self.text.settings(),
             now,
             planner: planner_settings(hot, now),
-            interrupts: &|| Ok(self.control.check_interrupts().map_err(niwaki_txn::Error::from)?),
+            interrupts: &|| self.identity.check_interrupts(),
             clock: &|| self.directory.env().clock.now_unix_us(),
             functions: None,
-            stored: self.stored_text,
+            stored: self.command.has_stored_text(),
         };
         run(&context)
     }
@@ -124,7 +124,8 @@ impl Session {
     pub fn start(&mut self, planned: &Arc<Planned>, parameters: Vec<Datum>) -> Result<Running> {
         if planned.tag() != CommandTag::Select || planned.changes_in_with() {
             let work_mem = self.settings.hot().work_mem_bytes;
-            let mut rows = RowKeeper::within(Some(self.temp.clone()), TEMP_CHUNK_BYTES, work_mem);
+            let mut rows =
+                RowKeeper::within(Some(self.buffers.temp().clone()), TEMP_CHUNK_BYTES, work_mem);
             let completion = self.run_planned(planned, &parameters, &mut rows)?;
             return Ok(Running::Rows { rows: rows.finish()?.read(), completion });
         }
@@ -177,7 +178,7 @@ impl Session {
         run: &mut dyn FnMut(&mut ExecContext<'_>) -> Result<T>,
     ) -> Result<T> {
         niwaki_env::memory::check()?;
-        let _asking = niwaki_types::work::asking(Some(Arc::clone(&self.asker)));
+        let _asking = niwaki_types::work::asking(Some(self.identity.asker()));
         let path = self.search_path();
         let state = self.catalog.state();
         let transaction = self
@@ -186,15 +187,17 @@ impl Session {
             .ok_or_else(|| SqlError::internal("no transaction is open"))?;
         let hot = self.settings.hot();
         let (work_mem, hash_mem) = (hot.work_mem_bytes, hot.hash_mem_bytes);
-        self.temp.quota().set_limit(hot.temp_file_limit_bytes);
+        let (work, lookup, scratch, temp) = self.buffers.parts();
+        temp.quota().set_limit(hot.temp_file_limit_bytes);
+        let statement_started_us = self.command.started_us();
         let (noted, deferred, plans) = self.checks.parts();
         let noted = RefCell::new(noted);
         let mut store = TableStore {
             transaction,
             snapshot,
             state: &state,
-            work: &mut self.work,
-            lookup: &mut self.lookup,
+            work,
+            lookup,
             read_ahead: ReadAhead {
                 concurrency: hot.effective_io_concurrency,
                 combine: hot.io_combine_pages,
@@ -210,26 +213,26 @@ impl Session {
         let source = SessionSource {
             directory: &self.directory,
             statistics: self.connection.statistics(),
-            session: self.control.backend(),
+            session: self.identity.control().backend(),
             path: &path,
             settings: &settings,
             opened: Opened { portals: &self.portals, statements: &self.statements },
         };
         let mut environment = SessionEnvironment {
             env: self.directory.env(),
-            control: &self.control,
+            control: self.identity.control(),
             transaction,
             state: &state,
             catalog: &catalog,
             settings: &settings,
             sequences: &mut self.sequences,
             advisory: &mut self.advisory,
-            pending: &mut self.pending,
+            pending: self.messages.pending_mut(),
             notifications: self.connection.notifications(),
-            warnings: &mut self.warnings,
+            warnings: self.command.warnings_mut(),
             portals: &self.portals,
-            user: &self.user,
-            statement_started_us: self.statement_started_us,
+            user: self.identity.user(),
+            statement_started_us,
         };
         let ends = AtEnd {
             transaction,
@@ -245,13 +248,13 @@ impl Session {
             catalog: &state,
             path: &path,
             source: &source,
-            text: &self.text,
+            text: self.text.settings(),
             memory_limit: held_max(work_mem),
             work_mem,
             hash_mem,
-            temp: Some(&self.temp),
+            temp: Some(temp),
             temp_chunk: TEMP_CHUNK_BYTES,
-            scratch: &mut self.scratch,
+            scratch,
             definitions: niwaki_sql::definitions(),
             ends: &ends,
             calls: Calls::default(),
@@ -324,9 +327,9 @@ impl Session {
 
     /// Does [`Session::internal_query`] for a query with texts of the catalog in it.
     pub fn stored_query(&mut self, sql: &str) -> Result<Vec<Vec<Datum>>> {
-        self.stored_text = true;
+        self.command.set_stored_text(true);
         let rows = self.internal_query(sql);
-        self.stored_text = false;
+        self.command.set_stored_text(false);
         rows
     }
 
@@ -366,9 +369,9 @@ impl Session {
     /// Returns the value of a default in the catalog, for a column of this type.
     pub fn evaluate_stored(&mut self, expression: &str, to: ColumnType) -> Result<Datum> {
         let refused = |_: &str| SqlError::internal("a default of another type");
-        self.stored_text = true;
+        self.command.set_stored_text(true);
         let value = self.evaluate_as(expression, (ValueFor::Default, to), &refused);
-        self.stored_text = false;
+        self.command.set_stored_text(false);
         value
     }
 

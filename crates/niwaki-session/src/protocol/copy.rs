@@ -115,7 +115,7 @@ impl Session {
             }
             None => Vec::new(),
         };
-        let output = CopyOutput::new(options.clone(), types, self.text.clone());
+        let output = CopyOutput::new(options.clone(), types, self.text.settings().clone());
         let mut sink = CopySink { output: output.with_quotes(quoted), out, rows: 0 };
         sink.out.copy_format(options.binary);
         sink.out.copy_out_begin(columns.len())?;
@@ -174,7 +174,7 @@ impl Session {
         };
         let now = self.open_transaction()?.started_us() - UNIX_TO_POSTGRES_US;
         self.refresh_types();
-        let text = self.text.clone();
+        let text = self.text.settings().clone();
         let names: Vec<&str> =
             positions.iter().map(|p| relation.columns[*p].name.as_str()).collect();
         let forced = |named: Option<&Vec<String>>, option: &str| match named {
@@ -241,7 +241,7 @@ impl Session {
             let Some(line) = line else { return Ok(total) };
             if rows.is_empty() {
                 first_line = input.line_number();
-                self.control.check_interrupts().map_err(niwaki_txn::Error::from)?;
+                self.identity.check_interrupts()?;
             }
             let mut row = spare.pop().unwrap_or_else(|| vec![Datum::Null; width]);
             let text = input.line(&line);
@@ -271,12 +271,14 @@ impl Session {
             .ok_or_else(|| SqlError::internal("no transaction is open"))?;
         let frozen = freeze || seeded_bug!("copied_rows_stay");
         let options = InsertOptions { frozen };
-        table.insert_many(transaction, rows, options, &mut self.work).map_err(|error| {
-            let line = first_line + failed_row(table, &error, rows) as u64;
-            let state = self.catalog.state();
-            of_table(error, relation, &state)
-                .with_context(format!("COPY {}, line {line}", relation.name))
-        })?;
+        table.insert_many(transaction, rows, options, self.buffers.work_mut()).map_err(
+            |error| {
+                let line = first_line + failed_row(table, &error, rows) as u64;
+                let state = self.catalog.state();
+                of_table(error, relation, &state)
+                    .with_context(format!("COPY {}, line {line}", relation.name))
+            },
+        )?;
         if !relation.foreign_keys.is_empty() {
             rows.iter().for_each(|row| self.checks.noted_mut().inserted(relation, row));
         }

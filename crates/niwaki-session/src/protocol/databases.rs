@@ -64,7 +64,7 @@ impl Session {
         let closed = match &source {
             None => None,
             Some(source) => {
-                let closed = source.close(&self.control, "source database", false)?;
+                let closed = source.close(self.identity.control(), "source database", false)?;
                 self.lock_tables_of(source.catalog(), TableLockMode::Share)?;
                 Some(closed)
             }
@@ -104,7 +104,7 @@ impl Session {
         refuse_first(&definition, "DROP DATABASE")?;
         let databases = Arc::clone(self.directory.databases());
         let database = databases.get(&definition)?;
-        let closed = database.close(&self.control, "database", force)?;
+        let closed = database.close(self.identity.control(), "database", force)?;
         let catalog = database.catalog();
         self.lock_tables_of(catalog, TableLockMode::AccessExclusive)?;
         let engine = Arc::clone(self.engine());

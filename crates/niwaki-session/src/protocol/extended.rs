@@ -150,7 +150,7 @@ impl Session {
         for (i, type_oid) in types.iter().enumerate() {
             // A value of a domain comes as a value of the base type. The domain's checks run where
             // the statement uses the value.
-            let type_oid = &self.text.types.column_type(*type_oid).oid;
+            let type_oid = &self.text.settings().types.column_type(*type_oid).oid;
             let value = match parameter(i, *type_oid)? {
                 Datum::Text(name) if type_oid.is_object_name() => {
                     let path = self.search_path();
@@ -188,7 +188,7 @@ impl Session {
 
     /// Makes a portal that has not begun.
     pub(crate) fn new_portal(&self, statement: Arc<Statement>, parameters: Vec<Datum>) -> Portal {
-        Portal::new(statement, parameters, self.block.depth(), self.statement_started_us)
+        Portal::new(statement, parameters, self.block.depth(), self.command.started_us())
     }
 
     /// Returns the columns of a portal's result. Empty when it returns no rows.
@@ -291,7 +291,7 @@ impl Session {
         }
     }
 
-    /// Runs the utility statement of a portal, and leaves its tag in `self.tag`.
+    /// Runs the utility statement of a portal, and leaves its tag in `command`.
     fn run_utility_of(&mut self, portal: &mut Portal, out: &mut dyn ResultSink) -> Result<()> {
         let statement = Arc::clone(&portal.statement);
         let Action::Utility(utility) = &statement.action else {
@@ -316,25 +316,26 @@ impl Session {
             if max_rows == 0 {
                 out.whole_or_nothing();
                 self.run_utility_of(portal, out)?;
-                portal.ran_unread(&self.tag);
+                portal.ran_unread(self.command.tag());
                 self.complete(out);
                 return Ok(ExecuteOutcome::Complete);
             }
             let mut kept = self.new_kept(0);
             self.run_utility_of(portal, &mut kept.filled_by(out))?;
-            portal.ran_into(kept, &self.tag);
+            portal.ran_into(kept, self.command.tag());
         }
         let rows = self.forward(portal, (max_rows > 0).then_some(max_rows), out)?;
         if !portal.place.at_end {
             return Ok(ExecuteOutcome::Suspended);
         }
-        portal.utility_tag().clone_into(&mut self.tag);
+        self.command.set_tag(portal.utility_tag());
         // A tag that counts rows counts only the rows of the last call.
-        if let Some(end) = self.tag.rfind(' ')
-            && self.tag[end + 1..].parse::<u64>().is_ok()
+        let tag = self.command.tag_mut();
+        if let Some(end) = tag.rfind(' ')
+            && tag[end + 1..].parse::<u64>().is_ok()
         {
-            self.tag.truncate(end + 1);
-            self.tag.push_str(&rows.to_string());
+            tag.truncate(end + 1);
+            tag.push_str(&rows.to_string());
         }
         self.complete(out);
         Ok(ExecuteOutcome::Complete)
@@ -359,7 +360,7 @@ impl Session {
                 let completion = self.run_planned(&planned, &portal.parameters, out)?;
                 portal.ran(completion.rows);
                 self.portals.keep_buffer(std::mem::take(&mut portal.parameters));
-                completion.write_tag(&mut self.tag);
+                completion.write_tag(self.command.tag_mut());
                 self.complete(out);
                 return Ok(ExecuteOutcome::Complete);
             }
@@ -378,7 +379,7 @@ impl Session {
             done = Some(Completion { tag: planned.tag(), rows });
         }
         let done = done.ok_or_else(|| SqlError::internal("a statement without an end"))?;
-        done.write_tag(&mut self.tag);
+        done.write_tag(self.command.tag_mut());
         self.complete(out);
         Ok(ExecuteOutcome::Complete)
     }
@@ -487,10 +488,10 @@ impl Session {
     /// Tells the sink that a statement is done, after its warnings.
     pub(crate) fn complete(&mut self, out: &mut dyn ResultSink) {
         self.report_text_settings(out);
-        for warning in std::mem::take(&mut self.warnings) {
+        for warning in self.command.take_warnings() {
             self.send(out, &warning);
         }
-        out.complete(&self.tag);
+        out.complete(self.command.tag());
     }
 }
 

@@ -72,7 +72,7 @@ impl Session {
         out: &mut dyn ResultSink,
     ) -> Result<()> {
         let relation = Arc::clone(table.relation());
-        let (backend, database) = (self.control.backend(), self.connection.oid());
+        let (backend, database) = (self.identity.control().backend(), self.connection.oid());
         let about = Vacuuming { backend, database, table: relation.oid };
         let entry = self.directory.vacuums().begin(about);
         let options = VacuumOptions {

@@ -14,21 +14,21 @@ const NAP: Duration = Duration::from_secs(1);
 
 impl Session {
     pub(crate) fn listen(&mut self, channel: &str) {
-        self.pending.listen(channel);
+        self.messages.pending_mut().listen(channel);
     }
 
     pub(crate) fn unlisten(&mut self, channel: Option<&str>) {
-        self.pending.unlisten(channel);
+        self.messages.pending_mut().unlisten(channel);
     }
 
     pub(crate) fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
-        self.pending.notify(channel, payload)
+        self.messages.pending_mut().notify(channel, payload)
     }
 
     /// Takes the next message on a channel that this session listens to. Returns `None` while a
     /// transaction is open: other sessions' messages do not change what a transaction sees.
     pub fn take_notification(&mut self) -> Option<Notification> {
-        if !self.listened || self.block.state() != Block::Idle {
+        if !self.messages.has_listened() || self.block.state() != Block::Idle {
             return None;
         }
         self.connection.notifications().take(self.id())
@@ -41,7 +41,7 @@ impl Session {
     pub fn wait_for_notification(&mut self, timeout: Duration) -> Result<Option<Notification>> {
         let clock = Arc::clone(&self.directory.env().clock);
         let end = clock.monotonic().saturating_add(timeout);
-        self.control.begin_statement(None);
+        self.identity.control().begin_statement(None);
         loop {
             if let Some(notification) = self.take_notification() {
                 return Ok(Some(notification));
@@ -50,13 +50,13 @@ impl Session {
             if left.is_zero() || self.block.state() != Block::Idle {
                 return Ok(None);
             }
-            self.control.nap(left.min(NAP)).map_err(niwaki_txn::Error::from)?;
+            self.identity.control().nap(left.min(NAP)).map_err(niwaki_txn::Error::from)?;
         }
     }
 
     /// Returns whether this session listens to some channel, or has listened to one.
     pub fn has_listened(&self) -> bool {
-        self.listened
+        self.messages.has_listened()
     }
 
     /// Registers `wake`, which the sender's thread calls when a message can be taken. `wake` must

@@ -90,7 +90,10 @@ impl Session {
     /// Returns an empty store for rows that stay with a portal.
     pub(crate) fn new_kept(&self, before: u64) -> Kept {
         let work_mem = self.settings.hot().work_mem_bytes;
-        Kept { rows: NumberedRows::new(self.temp.clone(), TEMP_CHUNK_BYTES, work_mem), before }
+        Kept {
+            rows: NumberedRows::new(self.buffers.temp().clone(), TEMP_CHUNK_BYTES, work_mem),
+            before,
+        }
     }
 
     /// Begins to keep the rows of a portal, starting with the next computed row.
@@ -100,7 +103,7 @@ impl Session {
 
     fn check_interrupts(&self) -> Result<()> {
         niwaki_env::memory::check()?;
-        Ok(self.control.check_interrupts().map_err(niwaki_txn::Error::from)?)
+        self.identity.check_interrupts()
     }
 
     /// Moves the portal, and gives the rows (FETCH) or passes over them (MOVE, without `out`).

@@ -28,7 +28,7 @@ impl Session {
             return Err(SqlError::new("42P05", message));
         }
         let statement = Arc::new(statement);
-        let prepared_us = self.statement_started_us;
+        let prepared_us = self.command.started_us();
         let named = Named { statement, prepared_us, from_sql, runs: 0 };
         self.statements.insert(name.to_owned(), named);
         Ok(())
@@ -130,7 +130,7 @@ impl Session {
             _ => self.plan_locked(&explain, types)?,
         };
         let completion = self.run_planned(&planned, &values, out)?;
-        completion.write_tag(&mut self.tag);
+        completion.write_tag(self.command.tag_mut());
         Ok(())
     }
 
@@ -173,7 +173,7 @@ impl Session {
         let mut values = Vec::with_capacity(types.len());
         for (number, (text, oid)) in parameters.iter().zip(types.iter()).enumerate() {
             // The checks and the length limit of a domain apply where the statement uses the value.
-            let wanted = self.text.types.column_type(*oid).oid;
+            let wanted = self.text.settings().types.column_type(*oid).oid;
             let shown = shown_type(&self.types(), *oid);
             let refused = |given: &str| {
                 let message = format!(
@@ -191,7 +191,7 @@ impl Session {
         Ok((statement, values))
     }
 
-    /// Runs a prepared statement to its end and leaves its tag in `self.tag`.
+    /// Runs a prepared statement to its end and leaves its tag in `command`.
     fn run_prepared(
         &mut self,
         statement: Arc<Statement>,
@@ -200,7 +200,7 @@ impl Session {
     ) -> Result<()> {
         match &statement.action {
             Action::Empty => {
-                self.tag.clear();
+                self.command.tag_mut().clear();
                 Ok(())
             }
             Action::Utility(_) => Err(SqlError::unsupported("EXECUTE of a utility statement")),
@@ -208,7 +208,7 @@ impl Session {
                 let mut portal = self.new_portal(statement, parameters);
                 let planned = self.lock_portal(&mut portal)?;
                 let completion = self.run_planned(&planned, &portal.parameters, out)?;
-                completion.write_tag(&mut self.tag);
+                completion.write_tag(self.command.tag_mut());
                 Ok(())
             }
         }

@@ -53,7 +53,7 @@ impl Session {
         Ok(())
     }
 
-    /// Runs one statement and leaves its tag in `self.tag`.
+    /// Runs one statement and leaves its tag in `command`.
     fn simple_statement(
         &mut self,
         statement: &ParsedStatement,
@@ -85,7 +85,7 @@ impl Session {
             out.columns(&planned.columns())?;
         }
         let completion = self.run_planned(&planned, &[], out)?;
-        completion.write_tag(&mut self.tag);
+        completion.write_tag(self.command.tag_mut());
         Ok(())
     }
 }

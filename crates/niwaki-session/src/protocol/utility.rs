@@ -54,7 +54,7 @@ impl Session {
         })
     }
 
-    /// Runs a utility statement and leaves its tag in `self.tag`. `parameters` are types and values
+    /// Runs a utility statement and leaves its tag in `command`. `parameters` are types and values
     /// of the parameters in the query of a DECLARE. `several` is set for one of several statements
     /// in a query string.
     pub(crate) fn run_utility(
@@ -72,7 +72,7 @@ impl Session {
             // The transaction that a query string or pipeline began becomes the block's
             // transaction.
             let tag = self.transaction_command(command, out)?;
-            tag.clone_into(&mut self.tag);
+            self.command.set_tag(tag);
             return Ok(());
         }
         if !utility.gives_memory_back() {
@@ -83,8 +83,7 @@ impl Session {
         self.refuse_writing(utility)?;
         self.refuse_in_transaction(utility, several)?;
         if let Some(tag) = self.run_in_steps(utility, out)? {
-            self.tag.clear();
-            self.tag.push_str(tag);
+            self.command.set_tag(tag);
             return Ok(());
         }
         self.ensure_transaction()?;
@@ -113,14 +112,14 @@ impl Session {
             }
             Utility::Copy(copy) => {
                 let rows = self.copy(copy, source, out)?;
-                self.tag = format!("COPY {rows}");
+                *self.command.tag_mut() = format!("COPY {rows}");
                 self.next_command()?;
                 return self.check_after_statement();
             }
             Utility::CreateTableAs(spec) => {
                 match self.definitions.create_table_as(self, spec, source, parameters, out)? {
                     Some(rows) => {
-                        self.tag = format!("SELECT {rows}");
+                        *self.command.tag_mut() = format!("SELECT {rows}");
                         return Ok(());
                     }
                     None => spec.word(),
@@ -165,7 +164,7 @@ impl Session {
             Utility::Fetch(fetch) => {
                 let rows = self.fetch_cursor(fetch, out)?;
                 let word = if fetch.is_move { "MOVE" } else { "FETCH" };
-                self.tag = format!("{word} {rows}");
+                *self.command.tag_mut() = format!("{word} {rows}");
                 return Ok(());
             }
             Utility::CloseCursor(name) => self.close_cursor(name.as_deref())?,
@@ -214,8 +213,7 @@ impl Session {
         if lifted {
             self.open_transaction()?.set_read_only(true);
         }
-        self.tag.clear();
-        self.tag.push_str(tag);
+        self.command.set_tag(tag);
         self.next_command()?;
         if utility.refuses_transaction_block().is_some() {
             // A later failure in the pipeline cannot undo the statement then.

@@ -7,17 +7,15 @@ use std::time::Duration;
 
 use niwaki_background::vacuum_options::by_settings;
 use niwaki_catalog::{Catalog, CatalogState, CatalogTransaction, Oid, Relation, SearchPath};
-use niwaki_directory::notifications::Pending;
 use niwaki_directory::open_database::Connection;
-use niwaki_env::sync::Mutex;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::utility::Name;
-use niwaki_sql::{Result, Scratch, Severity, SqlError};
+use niwaki_sql::{Result, Severity, SqlError};
 use niwaki_storage::ReadAhead;
-use niwaki_system::monitor::activity::{Activity, BackendType, State};
+use niwaki_system::monitor::activity::{BackendType, State};
 use niwaki_system::monitor::progress::{Build, ProgressEntry};
 use niwaki_system::roles::DATABASE_OWNER;
-use niwaki_table::{Engine, Lookup, TempQuota, TempSpace, Workspace};
+use niwaki_table::{Engine, TempQuota, TempSpace, Workspace};
 use niwaki_txn::{AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{TextSettings, UserTypes, quote_identifier};
 
@@ -26,9 +24,14 @@ use crate::result::ResultSink;
 use crate::session::block::Block;
 use crate::session::definitions::Definitions;
 use crate::session::sequence_values::SequenceValues;
+use crate::session::state::buffers::Buffers;
 use crate::session::state::checks::Checks;
+use crate::session::state::command::Command;
+use crate::session::state::identity::Identity;
+use crate::session::state::messages::Messages;
 use crate::session::state::portals::Portals;
 use crate::session::state::statements::Statements;
+use crate::session::state::text_form::TextForm;
 use crate::session::state::transaction_block::TransactionBlock;
 use crate::session::terminator::Terminator;
 
@@ -39,46 +42,22 @@ pub struct Session {
     pub(crate) definitions: &'static dyn Definitions<Session>,
     /// Connection to one of the databases.
     pub(crate) connection: Connection,
-    pub(crate) control: Arc<SessionControl>,
-    pub(crate) activity: Arc<Mutex<Activity>>,
+    pub(crate) identity: Identity,
     pub(crate) settings: Settings,
-    pub(crate) text: TextSettings,
-    /// Versions for which `text` has the user-defined types and their names. The first version is
-    /// the catalog's. The second is the settings', because the search path decides how types are
-    /// named.
-    types_version: (u64, u64),
+    pub(crate) text: TextForm,
     pub(crate) catalog: CatalogTransaction,
     /// Present exactly while `block` is `Implicit` or `Explicit`, or `Failed` below a savepoint.
     pub(crate) transaction: Option<Transaction>,
     pub(crate) block: TransactionBlock,
     pub(crate) checks: Checks,
-    /// Interrupt check that functions on large values call while they work.
-    pub(crate) asker: niwaki_types::work::Asker,
-    /// Set while the session runs a statement of its own, over texts of the catalog.
-    pub(crate) stored_text: bool,
-    /// Notifications that the transaction sends when it commits, and the channels that it then
-    /// listens to.
-    pub(crate) pending: Pending,
-    /// Set once the session has listened to some channel.
-    pub(crate) listened: bool,
+    pub(crate) command: Command,
+    pub(crate) messages: Messages,
     pub(crate) advisory: AdvisoryLocks,
-    /// Warnings from functions of the running statement.
-    pub(crate) warnings: Vec<SqlError>,
     path: Option<CachedPath>,
     pub(crate) statements: Statements,
     pub(crate) portals: Portals,
     pub(crate) sequences: SequenceValues,
-    pub(crate) work: Workspace,
-    pub(crate) lookup: Lookup,
-    pub(crate) scratch: Scratch,
-    /// Temporary space for rows and values that do not fit into memory.
-    pub(crate) temp: TempSpace,
-    pub(crate) user: String,
-    /// Start of the running statement, in microseconds since 1970.
-    pub(crate) statement_started_us: i64,
-    /// Set when the text settings changed after the sink got them.
-    text_changed: bool,
-    pub(crate) tag: String,
+    pub(crate) buffers: Buffers,
     /// Dropped last, behind all fields that hold memory.
     _account: AccountSettled,
 }
@@ -119,49 +98,29 @@ impl Session {
         user: &str,
     ) -> Self {
         let catalog = CatalogTransaction::new(Arc::clone(connection.catalog()));
-        let activity = directory.activities().add(control.backend(), BackendType::Client);
-        activity.lock().database = Some(connection.oid());
         let quota = TempQuota::counted_by(Arc::clone(connection.statistics().temp()));
         let temp = directory.engine().temporary_space(Arc::new(quota));
-        let asked = Arc::clone(&control);
-        let asker: niwaki_types::work::Asker = Arc::new(move || {
-            let interrupted = asked.check_interrupts().map_err(niwaki_txn::Error::from);
-            interrupted.map_err(|error| {
-                let error = SqlError::from(error);
-                niwaki_types::TypeError::new(error.sqlstate, error.message.clone())
-            })
-        });
+        let advisory = AdvisoryLocks::new(&control);
+        let identity = Identity::new(control, directory.activities(), connection.oid(), user);
         let mut session = Self {
-            advisory: AdvisoryLocks::new(&control),
-            pending: Pending::default(),
-            listened: false,
-            warnings: Vec::new(),
+            advisory,
+            messages: Messages::default(),
             directory,
             definitions,
             connection,
-            control,
-            activity,
+            identity,
             settings,
-            text: TextSettings::default(),
-            types_version: (0, 0),
+            text: TextForm::default(),
             catalog,
             transaction: None,
             block: TransactionBlock::default(),
             checks: Checks::default(),
-            asker,
-            stored_text: false,
+            command: Command::default(),
             path: None,
             statements: Statements::default(),
             portals: Portals::default(),
             sequences: SequenceValues::default(),
-            work: Workspace::default(),
-            lookup: Lookup::default(),
-            scratch: Scratch::default(),
-            temp,
-            user: user.to_owned(),
-            statement_started_us: 0,
-            text_changed: true,
-            tag: String::new(),
+            buffers: Buffers::new(temp),
             _account: AccountSettled,
         };
         session.settings_changed();
@@ -179,42 +138,42 @@ impl Session {
 
     /// Returns the session as locks and interrupts know it: to cancel it, to terminate it, to wait.
     pub fn control(&self) -> &Arc<SessionControl> {
-        &self.control
+        self.identity.control()
     }
 
     /// Returns a handle by which another thread ends this session (57P01), whatever it does.
     pub fn terminator(&self) -> Terminator {
-        Terminator { control: Arc::downgrade(&self.control) }
+        Terminator { control: Arc::downgrade(self.control()) }
     }
 
     /// Registers `wake`, which another thread calls when this session is told to end. If that has
     /// already happened, `wake` is called at once. It ends a wait for the session's client, and
     /// must not block.
     pub fn when_terminated(&self, wake: impl Fn() + Send + Sync + 'static) {
-        self.control.when_terminated(wake);
+        self.control().when_terminated(wake);
     }
 
     /// Records where the session's client comes from, for `pg_stat_activity`: an address and port,
     /// or a Unix-domain socket (`None`), which has neither.
     pub fn set_client(&self, address: Option<(IpAddr, u16)>) {
-        let mut activity = self.activity.lock();
+        let mut activity = self.identity.activity();
         activity.client_address = address.map(|(address, _)| address);
         activity.client_port = Some(address.map_or(-1, |(_, port)| port.into()));
     }
 
     /// Returns whether the session was asked to end: shutdown, `pg_terminate_backend`.
     pub fn is_terminated(&self) -> bool {
-        self.control.is_terminated()
+        self.control().is_terminated()
     }
 
     /// Returns the session's number, as `pg_backend_pid()` returns it and BackendKeyData names it.
     pub fn id(&self) -> i32 {
-        self.control.backend()
+        self.control().backend()
     }
 
     /// Returns the secret of this session's cancel key.
     pub fn secret(&self) -> u32 {
-        self.control.secret()
+        self.control().secret()
     }
 
     /// Returns names and values of the settings that a client gets at the start.
@@ -225,7 +184,7 @@ impl Session {
 
     /// Returns the settings by which values are shown as text now.
     pub fn text_settings(&self) -> &TextSettings {
-        &self.text
+        self.text.settings()
     }
 
     /// Returns the time for which the client may stay silent now. It is
@@ -289,7 +248,7 @@ impl Session {
         let transaction = self.transaction.as_ref();
         let transaction =
             transaction.ok_or_else(|| SqlError::internal("no transaction is open"))?;
-        Ok((transaction, &mut self.work))
+        Ok((transaction, self.buffers.work_mut()))
     }
 
     /// Returns the definitions as the transaction sees them.
@@ -314,7 +273,7 @@ impl Session {
 
     /// Returns the space for rows and values that do not fit into memory.
     pub fn temporary_space(&self) -> &TempSpace {
-        &self.temp
+        self.buffers.temp()
     }
 
     /// Returns whether deferred checks of the table's keys wait for the end of the transaction.
@@ -325,7 +284,7 @@ impl Session {
     /// Sets whether the texts that the session analyzes come from the catalog. Returns the former
     /// value.
     pub fn set_stored_text(&mut self, stored: bool) -> bool {
-        std::mem::replace(&mut self.stored_text, stored)
+        self.command.set_stored_text(stored)
     }
 
     /// Sends a notice, if `client_min_messages` lets it through.
@@ -384,8 +343,9 @@ impl Session {
         {
             return Arc::clone(&cached.path);
         }
-        let path =
-            Arc::new(self.catalog.state().search_path(&self.settings.search_path(), &self.user));
+        let path = Arc::new(
+            self.catalog.state().search_path(&self.settings.search_path(), self.identity.user()),
+        );
         self.path = Some(CachedPath { catalog, settings, path: Arc::clone(&path) });
         path
     }
@@ -437,7 +397,7 @@ impl Session {
 
     /// 42704 for a role that does not exist; the one that does owns everything.
     pub fn may_own(&self, role: &str) -> Result<()> {
-        if role == self.user {
+        if role == self.identity.user() {
             return Ok(());
         }
         // This role owns a schema, as in PostgreSQL, and nothing can be given to it.
@@ -484,7 +444,7 @@ impl Session {
 
     /// Enters an index build into the list of running builds.
     pub fn begin_progress(&self, command: &'static str) -> ProgressEntry {
-        let (backend, database) = (self.control.backend(), self.connection.oid());
+        let (backend, database) = (self.control().backend(), self.connection.oid());
         let build = Build { backend, database, command, relations: None };
         self.directory.builds().begin(build)
     }
@@ -498,33 +458,16 @@ impl Session {
     pub(crate) fn settings_changed(&mut self) {
         let name = self.settings.text("application_name");
         {
-            let mut activity = self.activity.lock();
+            let mut activity = self.identity.activity();
             if activity.application_name != *name {
                 activity.application_name = name.to_string();
             }
         }
         let hot = self.settings.hot();
         let timeout = hot.lock_timeout_ms;
-        self.control.set_lock_timeout((timeout > 0).then(|| Duration::from_millis(timeout)));
-        self.control.set_deadlock_timeout(Duration::from_millis(hot.deadlock_timeout_ms));
-        let same = self.text.extra_float_digits == hot.extra_float_digits
-            && self.text.bytea_escape == hot.bytea_escape
-            && self.text.time_zone == hot.time_zone
-            && self.text.date_style == hot.date_style
-            && self.text.date_order == hot.date_order
-            && self.text.interval_style == hot.interval_style;
-        if !same {
-            self.text.extra_float_digits = hot.extra_float_digits;
-            self.text.bytea_escape = hot.bytea_escape;
-            self.text.date_style = hot.date_style;
-            self.text.date_order = hot.date_order;
-            self.text.interval_style = hot.interval_style;
-            // The name was checked when it was set.
-            let zone = Arc::clone(&hot.time_zone);
-            let _ = self.text.set_time_zone(&zone);
-            self.text.time_zone = zone;
-            self.text_changed = true;
-        }
+        self.control().set_lock_timeout((timeout > 0).then(|| Duration::from_millis(timeout)));
+        self.control().set_deadlock_timeout(Duration::from_millis(hot.deadlock_timeout_ms));
+        self.text.follow(&self.settings);
     }
 
     /// Tells the sink which reported settings changed since the last report. A client gets each
@@ -539,31 +482,26 @@ impl Session {
     /// them.
     pub fn refresh_types(&mut self) {
         let version = self.plan_version();
-        if self.types_version == version {
+        if self.text.has_types_of(version) {
             return;
         }
-        self.types_version = version;
         let path = self.search_path();
         let types = self.catalog.state().types_shown(&path);
-        if !Arc::ptr_eq(&self.text.types, &types) {
-            self.text.types = types;
-            self.text_changed = true;
-        }
+        self.text.set_types(version, types);
     }
 
     /// Returns the user-defined types, as the current catalog and search path have and name them.
     pub fn types(&mut self) -> Arc<UserTypes> {
         self.refresh_types();
-        Arc::clone(&self.text.types)
+        Arc::clone(&self.text.settings().types)
     }
 
     /// Tells the sink how values are shown now, if that changed. The next rows depend on the text
     /// settings.
     pub(crate) fn report_text_settings(&mut self, out: &mut dyn ResultSink) {
         self.refresh_types();
-        if self.text_changed {
-            self.text_changed = false;
-            out.text_settings(&self.text);
+        if self.text.take_changed() {
+            out.text_settings(self.text.settings());
         }
     }
 
@@ -573,16 +511,17 @@ impl Session {
     /// 57P01 when the session was told to end. The open transaction is then rolled back, here at
     /// the latest, so that no other session waits for it any more.
     pub(crate) fn begin_statement(&mut self, text: &str) -> Result<()> {
-        if self.control.is_terminated() {
+        if self.control().is_terminated() {
             self.rollback();
             self.note_rest();
             return Err(niwaki_txn::Error::Terminated.into());
         }
-        self.statement_started_us = self.now_unix_us();
-        self.activity.lock().begin(text, self.statement_started_us);
-        self.control.statement_began(self.statement_started_us);
+        let now_us = self.now_unix_us();
+        self.command.begin(now_us);
+        self.identity.activity().begin(text, now_us);
+        self.control().statement_began(now_us);
         let ms = self.settings.hot().statement_timeout_ms;
-        self.control.begin_statement((ms > 0).then(|| Duration::from_millis(ms)));
+        self.control().begin_statement((ms > 0).then(|| Duration::from_millis(ms)));
         Ok(())
     }
 
@@ -592,7 +531,7 @@ impl Session {
 
     /// Ends a statement, whether it succeeded or failed.
     pub(crate) fn end_statement(&mut self) {
-        self.control.end_statement();
+        self.control().end_statement();
         self.note_rest();
     }
 
@@ -605,7 +544,7 @@ impl Session {
             Block::Explicit => State::InTransaction,
             Block::Failed => State::InFailedTransaction,
         };
-        let mut activity = self.activity.lock();
+        let mut activity = self.identity.activity();
         if activity.state != state {
             activity.state = state;
             activity.state_since_us = Some(self.now_unix_us());
@@ -618,7 +557,7 @@ impl Session {
         self.statements.clear();
         self.sequences.clear();
         self.advisory.unlock_all();
-        self.pending.unlisten(None);
+        self.messages.pending_mut().unlisten(None);
         self.settings.reset_all();
         self.settings_changed();
     }
@@ -638,12 +577,12 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.abandon_transaction();
-        let of_client = self.activity.lock().backend_type == BackendType::Client;
+        let of_client = self.identity.activity().backend_type == BackendType::Client;
         if of_client && self.is_terminated() {
             self.connection.statistics().session_killed();
         }
         self.connection.notifications().forget(self.id());
         self.end_temporary();
-        self.directory.activities().remove(self.id(), &self.activity);
+        self.identity.leave(self.directory.activities());
     }
 }

@@ -118,7 +118,8 @@ impl Session {
             return;
         }
         let engine = self.engine();
-        let Ok(transaction) = engine.transactions().begin(&self.control, BeginOptions::default())
+        let Ok(transaction) =
+            engine.transactions().begin(self.identity.control(), BeginOptions::default())
         else {
             return;
         };

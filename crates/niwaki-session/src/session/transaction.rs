@@ -47,9 +47,10 @@ impl Session {
                 Isolation::ReadCommitted
             },
             read_only,
-            started_us: Some(self.statement_started_us).filter(|us| *us != 0),
+            started_us: Some(self.command.started_us()).filter(|us| *us != 0),
         };
-        self.transaction = Some(self.directory.transactions().begin(&self.control, options)?);
+        self.transaction =
+            Some(self.directory.transactions().begin(self.identity.control(), options)?);
         self.block.nothing_ran();
         if modes.deferrable.unwrap_or(hot.default_deferrable) {
             self.settings.set(DEFERRABLE, "on", true)?;
@@ -113,17 +114,16 @@ impl Session {
         } else {
             Durability::Async
         };
-        let (changes, pending) =
-            (self.catalog.take_for_commit(), std::mem::take(&mut self.pending));
-        let result = if changes.is_none() && pending.is_empty() {
-            self.pending = pending;
+        let (changes, pending) = (self.catalog.take_for_commit(), self.messages.take());
+        let result = if changes.is_none() && pending.is_none() {
             transaction.commit(durability)
         } else {
-            self.listened |= pending.listens();
             // Other sessions see the definitions before they get the locks for which they waited.
             transaction.commit_then(durability, || {
                 changes.into_iter().for_each(CatalogChanges::publish);
-                pending.committed(&self.control, self.connection.notifications());
+                pending
+                    .unwrap_or_default()
+                    .committed(self.identity.control(), self.connection.notifications());
             })
         };
         self.block.free_again();
@@ -157,10 +157,12 @@ impl Session {
         self.hold_cursors()?;
         self.close_portals();
         self.act_on_commit()?;
-        if self.pending.is_empty() {
+        if self.messages.pending().is_empty() {
             return Ok(());
         }
-        self.pending.before_commit(self.open_transaction()?, self.connection.notifications())
+        self.messages
+            .pending()
+            .before_commit(self.open_transaction()?, self.connection.notifications())
     }
 
     /// Rolls back the open transaction, if there is one.
@@ -174,8 +176,8 @@ impl Session {
         self.close_portals();
         self.block.forget();
         self.forget_checks();
-        self.pending.clear();
-        self.warnings.clear();
+        self.messages.pending_mut().clear();
+        self.command.warnings_mut().clear();
         self.catalog.rolled_back();
         if let Some(transaction) = self.transaction.take() {
             transaction.abort();
@@ -190,13 +192,13 @@ impl Session {
 
     /// Counts a transaction that has ended, and the deadlocks that it ran into.
     fn count_end(&self, committed: bool) {
-        let deadlocks = self.control.take_deadlocks();
+        let deadlocks = self.identity.control().take_deadlocks();
         self.connection.statistics().transaction_ended(self.id(), committed, deadlocks);
     }
 
     /// Forgets pending constraint checks, because the transaction ends.
     fn forget_checks(&mut self) {
-        self.work.take_deferred();
+        self.buffers.work_mut().take_deferred();
         self.checks.forget();
     }
 
@@ -251,7 +253,7 @@ impl Session {
                     settings: self.settings.mark(),
                     created,
                     freeing,
-                    pending: self.pending.mark(),
+                    pending: self.messages.pending().mark(),
                     read_only: self.open_transaction()?.read_only(),
                     deferred: self.checks.deferred().mark(),
                 });
@@ -389,9 +391,9 @@ impl Session {
         };
         self.catalog.rollback_to(level.catalog);
         self.settings.rollback_to(level.settings);
-        self.pending.rollback_to(level.pending);
+        self.messages.pending_mut().rollback_to(level.pending);
         self.checks.rollback_to(&level.deferred);
-        self.work.take_deferred();
+        self.buffers.work_mut().take_deferred();
         self.portals.close_above(at);
         let (name, read_only, freeing) = (level.name.clone(), level.read_only, level.freeing);
         self.settings_changed();
