@@ -237,6 +237,7 @@ pub struct Pending {
 
 impl Pending {
     /// Returns whether nothing waits for the commit.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.sent.is_empty()
     }

@@ -58,6 +58,7 @@ impl OpenDatabase {
     }
 
     /// Returns the database's catalog.
+    #[inline]
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
@@ -73,11 +74,13 @@ impl OpenDatabase {
     }
 
     /// Returns the messages between the database's sessions.
+    #[inline]
     pub fn notifications(&self) -> &Notifications {
         &self.notifications
     }
 
     /// Returns the database's statistics.
+    #[inline]
     pub fn statistics(&self) -> &DatabaseCounters {
         &self.statistics
     }
@@ -171,6 +174,7 @@ pub struct Connection {
 
 impl std::ops::Deref for Connection {
     type Target = OpenDatabase;
+    #[inline]
     fn deref(&self) -> &OpenDatabase {
         &self.database
     }

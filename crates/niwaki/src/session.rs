@@ -16,9 +16,10 @@ use crate::database::Database;
 /// The methods here are for programs. The session dereferences to the one that a server drives
 /// message by message.
 pub struct Session {
-    session: WireSession,
-    /// Dropped after the session.
+    /// Dropped before the session. So the session has the last handle, and settles the account of
+    /// memory behind it.
     database: Database,
+    session: WireSession,
 }
 
 impl fmt::Debug for Session {
@@ -72,7 +73,7 @@ impl Database {
     ) -> Result<Session> {
         let directory = self.directory();
         let session = WireSession::open(directory, &DataDefinition, user, database, settings)?;
-        Ok(Session { session, database: self.clone() })
+        Ok(Session { database: self.clone(), session })
     }
 
     /// Opens a session for the database's own work in one of the databases.
@@ -81,6 +82,6 @@ impl Database {
     /// Too many sessions (53300); the database is about to go (3D000).
     pub(crate) fn session_in(&self, database: &Arc<OpenDatabase>) -> Result<Session> {
         let session = WireSession::open_in(self.directory(), &DataDefinition, database)?;
-        Ok(Session { session, database: self.clone() })
+        Ok(Session { database: self.clone(), session })
     }
 }

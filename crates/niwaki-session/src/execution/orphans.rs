@@ -10,6 +10,9 @@ use crate::session::type_names::type_in_sql;
 
 impl Session {
     /// Returns the message about the first such row, if one exists.
+    ///
+    /// # Errors
+    /// Read errors.
     pub fn orphan(&mut self, state: &CatalogState, constraint: Oid) -> Result<Option<String>> {
         self.ensure_transaction()?;
         let found = self.orphan_key(state, constraint)?;
@@ -20,6 +23,9 @@ impl Session {
 
     /// Finds a row of the referencing table that names a missing row, or has NULLs that MATCH FULL
     /// forbids. Returns its key.
+    ///
+    /// # Errors
+    /// Read errors.
     pub fn orphan_key(
         &mut self,
         state: &CatalogState,

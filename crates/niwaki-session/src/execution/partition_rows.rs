@@ -10,6 +10,9 @@ use crate::session::handle::Session;
 
 impl Session {
     /// Checks whether all rows of a partition belong to it.
+    ///
+    /// # Errors
+    /// Read errors; errors of the partition key's expressions.
     pub fn belongs(&mut self, oid: Oid) -> Result<bool> {
         let state = self.catalog.state();
         let gone = || SqlError::internal("a partition or its table has gone");

@@ -57,6 +57,9 @@ impl Session {
     }
 
     /// Calls `run` with the inputs of analysis: the current catalog, and the session's settings.
+    ///
+    /// # Errors
+    /// The errors of `run`.
     pub fn with_analysis<T>(
         &mut self,
         run: impl FnOnce(&AnalyzeContext<'_>) -> Result<T>,
@@ -121,6 +124,9 @@ impl Session {
 
     /// Begins a query that may be stopped and continued. Its locks are held. A change of data runs
     /// to its end, even if a client asks for few of its rows.
+    ///
+    /// # Errors
+    /// 25006 for a change in a READ ONLY transaction; any error of a change of data.
     pub fn start(&mut self, planned: &Arc<Planned>, parameters: Vec<Datum>) -> Result<Running> {
         if planned.tag() != CommandTag::Select || planned.changes_in_with() {
             let work_mem = self.settings.hot().work_mem_bytes;
@@ -135,6 +141,9 @@ impl Session {
     }
 
     /// Runs a query up to `max_rows` rows (0: all), or until `out` is full.
+    ///
+    /// # Errors
+    /// Any error of the query.
     pub fn advance(
         &mut self,
         running: &mut Running,
@@ -172,6 +181,9 @@ impl Session {
     }
 
     /// Calls `run` with everything that a running statement needs.
+    ///
+    /// # Errors
+    /// 53200 when memory is short; the errors of `run`.
     pub fn with_context<T>(
         &mut self,
         snapshot: &Snapshot,
@@ -264,6 +276,9 @@ impl Session {
 
     /// Runs `run` at READ COMMITTED, so that it sees everything committed now, whatever the
     /// isolation level.
+    ///
+    /// # Errors
+    /// The errors of `run`.
     pub fn at_latest<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let transaction = self.open_transaction()?;
         let isolation = transaction.isolation();
@@ -286,6 +301,9 @@ impl Session {
     }
 
     /// Returns a plan that is valid for the current catalog. Its locks are held.
+    ///
+    /// # Errors
+    /// Errors of the analysis; the errors of a lock wait.
     pub fn plan_locked(
         &mut self,
         statement: &ParsedStatement,
@@ -299,6 +317,9 @@ impl Session {
 
     /// Returns the plan that `analyze` makes, once it is valid for the current catalog. Its locks
     /// are held.
+    ///
+    /// # Errors
+    /// The errors of `analyze`; the errors of a lock wait.
     pub fn plan_until_locked(
         &mut self,
         analyze: impl Fn(&AnalyzeContext<'_>) -> Result<Analyzed>,
@@ -316,6 +337,9 @@ impl Session {
     }
 
     /// Runs a query of the session's own and returns all its rows.
+    ///
+    /// # Errors
+    /// Any error of the query.
     pub fn internal_query(&mut self, sql: &str) -> Result<Vec<Vec<Datum>>> {
         let statements = niwaki_sql::parse::parse(sql)?;
         let statement =
@@ -326,6 +350,9 @@ impl Session {
     }
 
     /// Does [`Session::internal_query`] for a query with texts of the catalog in it.
+    ///
+    /// # Errors
+    /// Any error of the query.
     pub fn stored_query(&mut self, sql: &str) -> Result<Vec<Vec<Datum>>> {
         self.command.set_stored_text(true);
         let rows = self.internal_query(sql);
@@ -336,6 +363,9 @@ impl Session {
     /// Returns the value of an expression without columns, converted as an assignment to a column
     /// converts it. If no conversion exists, the error is `refused` of the expression's type.
     /// Errors have no positions, because they would refer to another text than the statement's.
+    ///
+    /// # Errors
+    /// Errors of the analysis and of the evaluation; `refused` for a type that does not fit.
     pub fn evaluate_as(
         &mut self,
         expression: &str,
@@ -367,6 +397,9 @@ impl Session {
     }
 
     /// Returns the value of a default in the catalog, for a column of this type.
+    ///
+    /// # Errors
+    /// Errors of the analysis and of the evaluation.
     pub fn evaluate_stored(&mut self, expression: &str, to: ColumnType) -> Result<Datum> {
         let refused = |_: &str| SqlError::internal("a default of another type");
         self.command.set_stored_text(true);
@@ -376,6 +409,9 @@ impl Session {
     }
 
     /// Returns whether a stored expression may give another value each time.
+    ///
+    /// # Errors
+    /// Errors of the analysis.
     pub fn is_volatile(&mut self, expression: &str) -> Result<bool> {
         const VOLATILE: &[&str] = &[
             "random",
@@ -408,6 +444,9 @@ impl Session {
     }
 
     /// Returns the names of the columns that an expression reads.
+    ///
+    /// # Errors
+    /// Errors of the grammar.
     pub fn columns_of_expression(&self, expression: &str) -> Result<Vec<String>> {
         columns_of_expression(expression)
     }

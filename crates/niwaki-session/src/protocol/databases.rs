@@ -175,6 +175,9 @@ impl Session {
     }
 
     /// Runs COMMENT ON DATABASE. Returns false when no database has this name.
+    ///
+    /// # Errors
+    /// The errors of a lock wait; errors of the table of databases.
     pub fn comment_on_database(&mut self, name: &str, comment: Option<String>) -> Result<bool> {
         let mode = TableLockMode::ShareUpdateExclusive;
         let Some(found) = self.lock_database(name, mode)? else { return Ok(false) };

@@ -452,6 +452,9 @@ impl Session {
     }
 
     /// Prepares a statement without a name.
+    ///
+    /// # Errors
+    /// Syntax errors and errors of the analysis.
     pub fn prepare_text(&mut self, sql: &str) -> Result<Arc<Statement>> {
         self.begin_statement(sql)?;
         let mut statements = niwaki_sql::parse::parse(sql)?;
@@ -465,6 +468,9 @@ impl Session {
     }
 
     /// Runs a statement to its end, without a named portal.
+    ///
+    /// # Errors
+    /// Any error of the statement.
     pub fn run_prepared_once(
         &mut self,
         statement: Arc<Statement>,
@@ -479,6 +485,9 @@ impl Session {
     }
 
     /// Ends the implicit transaction of one of the program's own statements.
+    ///
+    /// # Errors
+    /// The errors of [`Session::commit`].
     pub fn end_message(&mut self) -> Result<()> {
         let result = self.end_implicit();
         self.note_rest();

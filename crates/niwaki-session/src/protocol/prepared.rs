@@ -136,6 +136,9 @@ impl Session {
 
     /// Returns the query of a prepared statement for CREATE TABLE AS EXECUTE, and the values of its
     /// parameters.
+    ///
+    /// # Errors
+    /// 26000 when there is no such statement; errors of the parameters.
     pub fn query_by_name(
         &mut self,
         name: &str,

@@ -9,18 +9,27 @@ use crate::session::handle::Session;
 
 impl Session {
     /// Changes the definition of a relation.
+    ///
+    /// # Errors
+    /// Errors of the catalog's table.
     pub fn update_definition(&mut self, definition: RelationDefinition) -> Result<()> {
         let (transaction, catalog) = self.transaction_and_catalog()?;
         Ok(catalog.update(transaction, definition)?)
     }
 
     /// Creates new, empty files.
+    ///
+    /// # Errors
+    /// Write errors.
     pub fn new_file(&self, logged: bool) -> Result<u64> {
         Ok(self.engine().create_file(self.open_transaction()?, logged)?.id.0)
     }
 
     /// Creates empty files for the large values of a table, if it can have some and has no such
     /// files.
+    ///
+    /// # Errors
+    /// Write errors.
     pub fn allot_values(&self, table: &mut RelationDefinition) -> Result<()> {
         if table.values.is_none() && table.can_have_large_values() {
             table.values = Some(self.new_file(table.logged)?);
@@ -31,6 +40,9 @@ impl Session {
     /// Drops the files of a relation when the transaction commits. A rollback restores an index,
     /// with entries for chain roots that all other indexes may have reported removed meanwhile. So
     /// no line pointer is freed until then.
+    ///
+    /// # Errors
+    /// XX000 when no transaction is open, which is a fault of the caller.
     pub fn drop_file(&mut self, definition: &RelationDefinition) -> Result<()> {
         if let Some(index) = &definition.index
             && let Some(table) = self.catalog.state().relation(index.table)
@@ -52,6 +64,9 @@ impl Session {
     }
 
     /// Gives a relation new, empty files. The old ones go when the transaction commits.
+    ///
+    /// # Errors
+    /// Write errors; errors of the catalog's table.
     pub fn renew_file(&mut self, definition: RelationDefinition) -> Result<()> {
         self.drop_file(&definition)?;
         self.replace_file(definition)
@@ -59,6 +74,9 @@ impl Session {
 
     /// Does [`Session::renew_file`] for an index that is not in use yet, while other sessions write
     /// to its table. The session that builds the index keeps line pointers from being freed.
+    ///
+    /// # Errors
+    /// Write errors; errors of the catalog's table.
     pub fn renew_file_beside_writers(&mut self, definition: RelationDefinition) -> Result<()> {
         self.drop_files_at_commit(&definition)?;
         self.replace_file(definition)

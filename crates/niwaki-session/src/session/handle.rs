@@ -231,11 +231,17 @@ impl Session {
     }
 
     /// Returns the open transaction.
+    ///
+    /// # Errors
+    /// XX000 when none is open, which is a fault of the caller.
     pub fn open_transaction(&self) -> Result<&Transaction> {
         self.transaction.as_ref().ok_or_else(|| SqlError::internal("no transaction is open"))
     }
 
     /// Returns the open transaction, and its changes of the catalog.
+    ///
+    /// # Errors
+    /// XX000 when none is open, which is a fault of the caller.
     pub fn transaction_and_catalog(&mut self) -> Result<(&Transaction, &mut CatalogTransaction)> {
         let transaction = self.transaction.as_ref();
         let transaction =
@@ -244,6 +250,9 @@ impl Session {
     }
 
     /// Returns the open transaction, and the memory for its changes of tables.
+    ///
+    /// # Errors
+    /// XX000 when none is open, which is a fault of the caller.
     pub fn transaction_and_workspace(&mut self) -> Result<(&Transaction, &mut Workspace)> {
         let transaction = self.transaction.as_ref();
         let transaction =
@@ -352,6 +361,9 @@ impl Session {
 
     /// Finds a relation and locks it. While this waits for the lock, the name may come to mean
     /// another relation. So the name is looked up until lock and name agree.
+    ///
+    /// # Errors
+    /// 42P01 and 3F000 for a missing name; the errors of a lock wait.
     pub fn lock_by_name(&mut self, name: &Name, mode: TableLockMode) -> Result<Arc<Relation>> {
         self.lock_by_name_unless(name, mode, WaitPolicy::Block, |_| Ok(()))
     }
@@ -395,7 +407,10 @@ impl Session {
         })
     }
 
-    /// 42704 for a role that does not exist; the one that does owns everything.
+    /// Checks that a role may own objects. Only the session's own role does.
+    ///
+    /// # Errors
+    /// 42704 for a role that does not exist, 0A000 for `pg_database_owner`.
     pub fn may_own(&self, role: &str) -> Result<()> {
         if role == self.identity.user() {
             return Ok(());
@@ -408,6 +423,9 @@ impl Session {
     }
 
     /// Fails with 3F000 if a name has a schema that does not exist.
+    ///
+    /// # Errors
+    /// 3F000 when the schema of the name does not exist.
     pub fn find_schema(&mut self, name: &Name) -> Result<()> {
         match name.schema.as_deref().filter(|schema| *schema != "pg_temp") {
             Some(schema) if self.catalog.state().schema_by_name(schema).is_none() => {
@@ -418,6 +436,9 @@ impl Session {
     }
 
     /// Finds a relation by name.
+    ///
+    /// # Errors
+    /// 42P01 and 3F000 for a missing name, 0A000 for another database.
     pub fn find_relation(&mut self, name: &Name) -> Result<Arc<Relation>> {
         let path = self.search_path();
         let state = self.catalog.state();

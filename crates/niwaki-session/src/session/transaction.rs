@@ -23,6 +23,9 @@ const DEFERRABLE: &str = "transaction_deferrable";
 
 impl Session {
     /// Opens an implicit transaction unless one is open.
+    ///
+    /// # Errors
+    /// 57P01 and 57P03 when no transaction may begin any more.
     pub fn ensure_transaction(&mut self) -> Result<()> {
         if self.block.state() == Block::Idle {
             self.begin(TransactionModes::default())?;
@@ -83,6 +86,9 @@ impl Session {
     }
 
     /// Commits an implicit transaction. Does nothing in a block.
+    ///
+    /// # Errors
+    /// The errors of [`Session::commit`].
     pub fn end_implicit(&mut self) -> Result<()> {
         match self.block.state() {
             Block::Implicit => self.commit()?,
@@ -94,6 +100,10 @@ impl Session {
     }
 
     /// Commits the open transaction, if there is one.
+    ///
+    /// # Errors
+    /// A check that fails, an error of a held cursor, write errors. The transaction is then rolled
+    /// back.
     pub fn commit(&mut self) -> Result<()> {
         if self.transaction.is_some()
             && let Err(error) = self.prepare_commit()
@@ -405,6 +415,9 @@ impl Session {
     }
 
     /// Ends the command, if its transaction is still open.
+    ///
+    /// # Errors
+    /// 54000 when the transaction has too many commands.
     pub fn next_command(&mut self) -> Result<()> {
         if let Some(transaction) = &self.transaction {
             transaction.next_command()?;

@@ -16,6 +16,9 @@ pub(crate) const COLUMNS: &[(&str, TypeOid)] = &[
 ];
 
 /// Gives one row for each task that has failed since the database was opened.
+///
+/// # Errors
+/// The errors of `row`.
 pub fn rows(engine: &Engine, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
     for (name, task) in engine.storage().background_failures() {
         row(&[

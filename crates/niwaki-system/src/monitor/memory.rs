@@ -16,6 +16,9 @@ pub(crate) const COLUMNS: &[(&str, TypeOid)] = &[
 ];
 
 /// Gives the view's one row.
+///
+/// # Errors
+/// The errors of `row`.
 pub fn rows(row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
     let (used, allowed) = memory::used();
     let bytes = |bytes: usize| Datum::Int8(i64::try_from(bytes).unwrap_or(i64::MAX));

@@ -48,6 +48,9 @@ pub fn columns() -> Vec<(&'static str, TypeOid)> {
 }
 
 /// Gives the view's one row.
+///
+/// # Errors
+/// The errors of `row`.
 pub fn rows(engine: &Engine, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
     let storage = engine.storage();
     let statistics = storage.pool().read_statistics();

@@ -29,6 +29,9 @@ pub(crate) const COLUMNS: &[(&str, TypeOid)] = &[
 /// Gives a row for each open snapshot, oldest first. A snapshot's counts are the versions and bytes
 /// that passes over pages could not remove because of this snapshot alone. They cover the tables of
 /// this catalog. No page is read for them.
+///
+/// # Errors
+/// The errors of `row`.
 pub fn rows(
     transactions: &TransactionManager,
     activities: &Activities,

@@ -92,6 +92,7 @@ pub struct DatabaseCounters {
 impl DatabaseCounters {
     /// Counts an ended transaction of a session. `deadlocks` is the number of the session's waits
     /// that ended in a deadlock.
+    #[inline]
     pub fn transaction_ended(&self, session: i32, committed: bool, deadlocks: u64) {
         let ended = &self.ended[session.unsigned_abs() as usize % SHARDS];
         let counter = if committed { &ended.commits } else { &ended.rollbacks };
