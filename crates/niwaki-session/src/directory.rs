@@ -70,7 +70,7 @@ impl Options {
 
     /// Decides whether the database has background threads, which write pages and the log of
     /// asynchronous commits, and begin checkpoints. Without them the caller begins checkpoints:
-    /// [`Directory::checkpoint`]. Parallel workers, which help a statement to read a large table,
+    /// `Database::checkpoint`. Parallel workers, which help a statement to read a large table,
     /// start and end with the statement in both cases (`max_parallel_workers_per_gather`).
     #[must_use]
     pub fn background(mut self, background: bool) -> Self {
@@ -78,7 +78,7 @@ impl Options {
         self
     }
 
-    /// Sets how long [`Directory::close`] waits for transactions to end, to the millisecond. The
+    /// Sets how long `Database::close` waits for transactions to end, to the millisecond. The
     /// default is 10 seconds. With zero, closing refuses at once.
     #[must_use]
     pub fn close_patience(mut self, patience: Duration) -> Self {
