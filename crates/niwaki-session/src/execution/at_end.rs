@@ -10,9 +10,9 @@ use niwaki_txn::Transaction;
 use niwaki_types::TypeOid;
 
 use crate::execution::planning::{lock_relations, planner_settings};
-use crate::session::deferred::Deferred;
 use crate::session::noted::Noted;
 use crate::session::reference_plans::Plans;
+use crate::session::state::deferred::Deferred;
 
 /// Parts of the session that it lends for the end of statements.
 pub(crate) struct AtEnd<'s> {

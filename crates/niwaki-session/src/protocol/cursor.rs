@@ -8,9 +8,9 @@ use niwaki_types::{Datum, TypeOid};
 
 use crate::execution::current_row::no_cursor;
 use crate::result::ResultSink;
-use crate::session::block::Block;
 use crate::session::handle::Session;
 use crate::session::portal::{CursorKind, Portal, PortalState, cannot_be_run};
+use crate::session::state::block::Block;
 use crate::session::statement::{Statement, statement_of};
 
 impl Session {

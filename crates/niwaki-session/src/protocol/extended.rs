@@ -8,10 +8,10 @@ use niwaki_sql::{ColumnInfo, Completion, Planned, Result, SqlError, Statement as
 use niwaki_types::{Datum, TypeOid};
 
 use crate::result::{ExecuteOutcome, ResultFormats, ResultSink};
-use crate::session::block::Block;
 use crate::session::handle::Session;
 use crate::session::plan_costs::CustomPlans;
 use crate::session::portal::{Portal, PortalState};
+use crate::session::state::block::Block;
 use crate::session::statement::{Action, Prepared, Statement, no_statement, statement_of};
 
 impl Session {

@@ -13,8 +13,8 @@ use niwaki_txn::WaitPolicy;
 use niwaki_vacuum::{VacuumOptions, VacuumSummary};
 
 use crate::result::ResultSink;
-use crate::session::block::Block;
 use crate::session::handle::Session;
+use crate::session::state::block::Block;
 
 /// A table that VACUUM or ANALYZE is to process.
 struct Listed {

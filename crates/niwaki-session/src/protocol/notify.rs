@@ -6,8 +6,8 @@ use std::time::Duration;
 use niwaki_directory::notifications::Notification;
 use niwaki_sql::Result;
 
-use crate::session::block::Block;
 use crate::session::handle::Session;
+use crate::session::state::block::Block;
 
 /// Longest part of a wait before the clock and the queue are looked at again.
 const NAP: Duration = Duration::from_secs(1);

@@ -15,8 +15,8 @@ use pg_query::NodeEnum;
 use crate::execution::environment::of_transaction;
 use crate::execution::store::read_only;
 use crate::result::ResultSink;
-use crate::session::block::Block;
 use crate::session::handle::Session;
+use crate::session::state::block::Block;
 
 fn text_column(name: &str) -> ColumnInfo {
     ColumnInfo::computed(name, ColumnType::new(TypeOid::TEXT))

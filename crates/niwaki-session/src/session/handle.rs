@@ -6,29 +6,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use niwaki_background::vacuum_options::by_settings;
-use niwaki_catalog::{Catalog, CatalogState, CatalogTransaction, Oid, Relation, SearchPath};
+use niwaki_catalog::{Catalog, CatalogState, CatalogTransaction, Oid};
 use niwaki_directory::open_database::Connection;
 use niwaki_sql::settings::Settings;
-use niwaki_sql::utility::Name;
 use niwaki_sql::{Result, Severity, SqlError};
 use niwaki_storage::ReadAhead;
 use niwaki_system::monitor::activity::{BackendType, State};
 use niwaki_system::monitor::progress::{Build, ProgressEntry};
-use niwaki_system::roles::DATABASE_OWNER;
 use niwaki_table::{Engine, TempQuota, TempSpace, Workspace};
-use niwaki_txn::{AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
-use niwaki_types::{TextSettings, UserTypes, quote_identifier};
+use niwaki_txn::{AdvisoryLocks, SessionControl, TableId, Transaction};
+use niwaki_types::{TextSettings, UserTypes};
 
 use crate::directory::Directory;
-use crate::result::ResultSink;
-use crate::session::block::Block;
 use crate::session::definitions::Definitions;
 use crate::session::sequence_values::SequenceValues;
+use crate::session::state::block::Block;
 use crate::session::state::buffers::Buffers;
 use crate::session::state::checks::Checks;
 use crate::session::state::command::Command;
 use crate::session::state::identity::Identity;
 use crate::session::state::messages::Messages;
+use crate::session::state::path_cache::PathCache;
 use crate::session::state::portals::Portals;
 use crate::session::state::statements::Statements;
 use crate::session::state::text_form::TextForm;
@@ -53,7 +51,7 @@ pub struct Session {
     pub(crate) command: Command,
     pub(crate) messages: Messages,
     pub(crate) advisory: AdvisoryLocks,
-    path: Option<CachedPath>,
+    pub(crate) path: PathCache,
     pub(crate) statements: Statements,
     pub(crate) portals: Portals,
     pub(crate) sequences: SequenceValues,
@@ -70,13 +68,6 @@ impl Drop for AccountSettled {
     fn drop(&mut self) {
         niwaki_env::memory::settle();
     }
-}
-
-/// The search path, resolved for one state of catalog and settings.
-struct CachedPath {
-    catalog: u64,
-    settings: u64,
-    path: Arc<SearchPath>,
 }
 
 impl std::fmt::Debug for Session {
@@ -116,7 +107,7 @@ impl Session {
             block: TransactionBlock::default(),
             checks: Checks::default(),
             command: Command::default(),
-            path: None,
+            path: PathCache::default(),
             statements: Statements::default(),
             portals: Portals::default(),
             sequences: SequenceValues::default(),
@@ -296,173 +287,6 @@ impl Session {
         self.command.set_stored_text(stored)
     }
 
-    /// Sends a notice, if `client_min_messages` lets it through.
-    pub fn notice(
-        &self,
-        out: &mut dyn ResultSink,
-        sqlstate: &'static str,
-        message: impl Into<String>,
-    ) {
-        self.send(out, &SqlError::new(sqlstate, message).with_severity(Severity::Notice));
-    }
-
-    /// Sends text that the statement asked for, such as the report of VERBOSE.
-    pub fn info(
-        &self,
-        out: &mut dyn ResultSink,
-        message: impl Into<String>,
-        detail: Option<String>,
-    ) {
-        let mut info = SqlError::new("00000", message).with_severity(Severity::Info);
-        info.detail = detail;
-        self.send(out, &info);
-    }
-
-    /// Sends a warning, if `client_min_messages` lets it through.
-    pub fn warning(
-        &self,
-        out: &mut dyn ResultSink,
-        sqlstate: &'static str,
-        message: impl Into<String>,
-    ) {
-        self.send(out, &SqlError::new(sqlstate, message).with_severity(Severity::Warning));
-    }
-
-    /// Sends a notice or a warning, if `client_min_messages` lets it through.
-    pub fn send(&self, out: &mut dyn ResultSink, notice: &SqlError) {
-        let least = self.settings.text("client_min_messages");
-        let wanted = match &*least {
-            _ if notice.severity == Severity::Info => true,
-            "error" => false,
-            "warning" => notice.severity == Severity::Warning,
-            _ => true,
-        };
-        if wanted {
-            out.notice(notice);
-        }
-    }
-
-    /// Returns the search path, resolved for the current catalog and settings.
-    pub fn search_path(&mut self) -> Arc<SearchPath> {
-        let catalog = self.catalog.version();
-        let settings = self.settings.hot().plan_version;
-        if let Some(cached) = &self.path
-            && cached.catalog == catalog
-            && cached.settings == settings
-        {
-            return Arc::clone(&cached.path);
-        }
-        let path = Arc::new(
-            self.catalog.state().search_path(&self.settings.search_path(), self.identity.user()),
-        );
-        self.path = Some(CachedPath { catalog, settings, path: Arc::clone(&path) });
-        path
-    }
-
-    /// Finds a relation and locks it. While this waits for the lock, the name may come to mean
-    /// another relation. So the name is looked up until lock and name agree.
-    ///
-    /// # Errors
-    /// 42P01 and 3F000 for a missing name; the errors of a lock wait.
-    pub fn lock_by_name(&mut self, name: &Name, mode: TableLockMode) -> Result<Arc<Relation>> {
-        self.lock_by_name_unless(name, mode, WaitPolicy::Block, |_| Ok(()))
-    }
-
-    /// Locks as [`Session::lock_by_name`] does. `refused` is asked before each wait.
-    pub(crate) fn lock_by_name_unless(
-        &mut self,
-        name: &Name,
-        mode: TableLockMode,
-        policy: WaitPolicy,
-        refused: impl Fn(&Relation) -> Result<()>,
-    ) -> Result<Arc<Relation>> {
-        loop {
-            let found = self.find_relation(name)?;
-            refused(&found)?;
-            self.lock_relation(&found, mode, policy)?;
-            let again = self.find_relation(name)?;
-            if again.oid == found.oid {
-                return Ok(again);
-            }
-            // Each round waits for the end of a transaction that renamed or replaced the relation.
-        }
-    }
-
-    /// Locks a relation, which may be another one afterwards, or gone.
-    pub(crate) fn lock_relation(
-        &self,
-        relation: &Relation,
-        mode: TableLockMode,
-        policy: WaitPolicy,
-    ) -> Result<()> {
-        let transaction = self.open_transaction()?;
-        let locks = transaction.manager().locks();
-        let locked = locks.acquire_table(transaction, self.table_id(relation.oid), mode, policy);
-        locked.map(drop).map_err(|error| match error {
-            niwaki_txn::Error::LockNotAvailable { .. } => {
-                let message = format!("could not obtain lock on relation \"{}\"", relation.name);
-                SqlError::new("55P03", message)
-            }
-            other => other.into(),
-        })
-    }
-
-    /// Checks that a role may own objects. Only the session's own role does.
-    ///
-    /// # Errors
-    /// 42704 for a role that does not exist, 0A000 for `pg_database_owner`.
-    pub fn may_own(&self, role: &str) -> Result<()> {
-        if role == self.identity.user() {
-            return Ok(());
-        }
-        // This role owns a schema, as in PostgreSQL, and nothing can be given to it.
-        if role == DATABASE_OWNER.1 {
-            return Err(SqlError::unsupported(format!("{role} as an owner")));
-        }
-        Err(SqlError::new("42704", format!("role \"{role}\" does not exist")))
-    }
-
-    /// Fails with 3F000 if a name has a schema that does not exist.
-    ///
-    /// # Errors
-    /// 3F000 when the schema of the name does not exist.
-    pub fn find_schema(&mut self, name: &Name) -> Result<()> {
-        match name.schema.as_deref().filter(|schema| *schema != "pg_temp") {
-            Some(schema) if self.catalog.state().schema_by_name(schema).is_none() => {
-                Err(SqlError::undefined_schema(schema))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Finds a relation by name.
-    ///
-    /// # Errors
-    /// 42P01 and 3F000 for a missing name, 0A000 for another database.
-    pub fn find_relation(&mut self, name: &Name) -> Result<Arc<Relation>> {
-        let path = self.search_path();
-        let state = self.catalog.state();
-        let schema = name.schema.as_deref();
-        niwaki_sql::check_database(&state, name.database.as_deref(), schema, &name.name)
-            .map_err(|error| error.with_position(name.position))?;
-        self.find_schema(name)?;
-        match state.resolve(&path, name.schema.as_deref(), &name.name) {
-            Ok(relation) => Ok(Arc::clone(relation)),
-            Err(error) => Err(SqlError::from(error).with_position(name.position)),
-        }
-    }
-
-    /// Returns the name of a schema; an empty one when the schema is gone.
-    pub fn schema_name(&mut self, oid: Oid) -> String {
-        self.catalog.state().schema(oid).map(|s| s.name.clone()).unwrap_or_default()
-    }
-
-    /// Returns `schema.name` as SQL text.
-    pub fn qualified_name(&mut self, relation: &Relation) -> String {
-        let schema = quote_identifier(&self.schema_name(relation.schema));
-        format!("{schema}.{}", quote_identifier(&relation.name))
-    }
-
     /// Enters an index build into the list of running builds.
     pub fn begin_progress(&self, command: &'static str) -> ProgressEntry {
         let (backend, database) = (self.control().backend(), self.connection.oid());
@@ -491,14 +315,6 @@ impl Session {
         self.text.follow(&self.settings);
     }
 
-    /// Tells the sink which reported settings changed since the last report. A client gets each
-    /// change once, before the server asks for its next query.
-    pub fn report_settings(&mut self, out: &mut dyn ResultSink) {
-        for (name, value) in self.settings.take_changed().into_iter().flatten() {
-            out.parameter_status(name, &value);
-        }
-    }
-
     /// Takes over the user-defined types, as the current catalog and search path have and name
     /// them.
     pub fn refresh_types(&mut self) {
@@ -515,15 +331,6 @@ impl Session {
     pub fn types(&mut self) -> Arc<UserTypes> {
         self.refresh_types();
         Arc::clone(&self.text.settings().types)
-    }
-
-    /// Tells the sink how values are shown now, if that changed. The next rows depend on the text
-    /// settings.
-    pub(crate) fn report_text_settings(&mut self, out: &mut dyn ResultSink) {
-        self.refresh_types();
-        if self.text.take_changed() {
-            out.text_settings(self.text.settings());
-        }
     }
 
     /// Begins a statement with this text, and starts its clock and its time limit.

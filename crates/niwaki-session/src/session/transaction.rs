@@ -14,8 +14,8 @@ use niwaki_sql::{Result, SqlError};
 use niwaki_txn::{BeginOptions, Durability, Isolation};
 
 use crate::result::ResultSink;
-use crate::session::block::{Block, Level};
 use crate::session::handle::Session;
+use crate::session::state::block::{Block, Level};
 
 /// Setting that shows whether the running transaction is DEFERRABLE. BEGIN sets it as SET LOCAL
 /// would.

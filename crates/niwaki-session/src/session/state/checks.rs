@@ -2,9 +2,9 @@
 
 use niwaki_table::DeferredKey;
 
-use crate::session::deferred::{Deferred, DeferredMark};
 use crate::session::noted::Noted;
 use crate::session::reference_plans::{ForeignKeys, Plans};
+use crate::session::state::deferred::{Deferred, DeferredMark};
 
 /// Constraint checks of a session.
 #[derive(Default)]

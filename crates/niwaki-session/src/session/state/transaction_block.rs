@@ -4,7 +4,7 @@ use niwaki_catalog::Oid;
 use niwaki_heap::FreeingPaused;
 use niwaki_sql::utility::{OnCommit, TransactionModes};
 
-use crate::session::block::{Block, Level, Ran};
+use crate::session::state::block::{Block, Level, Ran};
 
 /// The session's part of its transaction.
 pub(crate) struct TransactionBlock {

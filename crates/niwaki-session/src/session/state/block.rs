@@ -1,6 +1,6 @@
 //! State of a transaction block.
 
-use crate::session::deferred::DeferredMark;
+use crate::session::state::deferred::DeferredMark;
 
 /// State of a session's transaction block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
