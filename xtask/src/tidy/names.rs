@@ -12,10 +12,10 @@ const OF_A_FOLDER: [&str; 9] =
     ["check", "error", "hostile", "lib", "main", "mod", "stats", "tests", "wal"];
 
 /// Folders with a name beside its own plural. The list only shrinks.
-const PLURALS: [(&str, &str); 1] = [("crates/niwaki-nbtree/src/scan", "range")];
+const PLURALS: &[(&str, &str)] = &[("crates/niwaki-nbtree/src/scan", "range")];
 
 /// Names that several files of one crate have. The list only shrinks.
-const REPEATED: [&str; 49] = [
+const REPEATED: &[&str] = &[
     "aggregate",
     "append",
     "arith",
@@ -66,10 +66,10 @@ const HERE: &str = "xtask/src/tidy/names.rs";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let files = Files::new(tree);
-    let mut found = exceptions(files.plurals(), &PLURALS, |(folder, name)| {
+    let mut found = exceptions(files.plurals(), PLURALS, |(folder, name)| {
         Finding::new(folder, 0, format!("`{name}` stands beside its plural: rename one"))
     });
-    found.extend(exceptions(files.repeated(), &REPEATED, |name| {
+    found.extend(exceptions(files.repeated(), REPEATED, |name| {
         let places = files.places(name).join(", ");
         Finding::new(HERE, 0, format!("several files have the name `{name}`: {places}"))
     }));
