@@ -114,23 +114,19 @@ impl Definer<'_> {
             [one] => Some(one.as_str()),
             _ => None,
         };
-        let name = match &constraint.name {
-            Some(name) => {
-                taken.take(name, &table.name)?;
-                name.clone()
-            }
-            None => {
-                // Checks have no relation of their own, so only the table's names count.
-                let mut number = 0u32;
-                loop {
-                    let label =
-                        if number == 0 { "check".to_owned() } else { format!("check{number}") };
-                    let name = names::object_name(&table.name, column, &label);
-                    if taken.take(&name, &table.name).is_ok() {
-                        break name;
-                    }
-                    number += 1;
+        let name = if let Some(name) = &constraint.name {
+            taken.take(name, &table.name)?;
+            name.clone()
+        } else {
+            // Checks have no relation of their own, so only the table's names count.
+            let mut number = 0u32;
+            loop {
+                let label = if number == 0 { "check".to_owned() } else { format!("check{number}") };
+                let name = names::object_name(&table.name, column, &label);
+                if taken.take(&name, &table.name).is_ok() {
+                    break name;
                 }
+                number += 1;
             }
         };
         let expression = self.check_text(table, expression, constraint.stored)?;
@@ -242,26 +238,22 @@ impl Definer<'_> {
         }
         let include_positions = include.iter().map(position).collect::<Result<Vec<_>>>()?;
         let state = self.state();
-        let name = match &constraint.name {
-            Some(name) => {
-                taken.take(name, &table.name)?;
-                self.name_is_free(table.schema, name, false)?;
-                name.clone()
-            }
-            None => {
-                let joined;
-                let (second, label) = if *primary {
-                    (None, "pkey")
-                } else {
-                    let all: Vec<String> = columns.iter().chain(include).cloned().collect();
-                    joined = names::joined(&all);
-                    (Some(joined.as_str()), "key")
-                };
-                let name =
-                    names::free_name(&state, table.schema, &taken.0, &table.name, second, label);
-                taken.take(&name, &table.name)?;
-                name
-            }
+        let name = if let Some(name) = &constraint.name {
+            taken.take(name, &table.name)?;
+            self.name_is_free(table.schema, name, false)?;
+            name.clone()
+        } else {
+            let joined;
+            let (second, label) = if *primary {
+                (None, "pkey")
+            } else {
+                let all: Vec<String> = columns.iter().chain(include).cloned().collect();
+                joined = names::joined(&all);
+                (Some(joined.as_str()), "key")
+            };
+            let name = names::free_name(&state, table.schema, &taken.0, &table.name, second, label);
+            taken.take(&name, &table.name)?;
+            name
         };
         let mut index_options = niwaki_catalog::RelationOptions::default();
         options::set(RelationKind::Index, &mut index_options, options)?;

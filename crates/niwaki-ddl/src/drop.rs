@@ -63,7 +63,7 @@ impl Definer<'_> {
             }
             match kind {
                 RelationKind::Table | RelationKind::MaterializedView => {
-                    self.drop_table(relation)?
+                    self.drop_table(relation)?;
                 }
                 RelationKind::Index => self.drop_index(relation, spec.cascade)?,
                 RelationKind::View => self.remove(relation.oid)?,

@@ -52,9 +52,10 @@ fn add_of_relation(
         let drawn = definition.sequence.filter(|_| draws_by_name(definition));
         let draws = drawn.is_some_and(|sequence| test(&Named::Object(sequence)));
         if definition.identity.is_none() && (draws || names(text)?) {
-            found.push(match definition.generated {
-                true => Object::Column { table, column },
-                false => Object::Default { table, column },
+            found.push(if definition.generated {
+                Object::Column { table, column }
+            } else {
+                Object::Default { table, column }
             });
         }
     }

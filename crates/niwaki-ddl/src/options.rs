@@ -197,9 +197,10 @@ pub(crate) fn reset(
 fn unknown(kind: RelationKind, name: &str) -> SqlError {
     let (namespace, bare) = name.split_once('.').unwrap_or(("", name));
     let known = namespace.is_empty() || kind.has_rows() && name.starts_with(TOAST);
-    let message = match known {
-        true => format!("unrecognized parameter \"{bare}\""),
-        false => format!("unrecognized parameter namespace \"{namespace}\""),
+    let message = if known {
+        format!("unrecognized parameter \"{bare}\"")
+    } else {
+        format!("unrecognized parameter namespace \"{namespace}\"")
     };
     SqlError::new("22023", message)
 }

@@ -208,9 +208,10 @@ impl Directory {
         let engine = Engine::with_maps(Arc::clone(&storage), Arc::clone(&transactions), maps);
         engine.remove_temporary_files()?;
         let databases = Arc::new(Databases::open(&engine)?);
-        let moved = match summary.recovered {
-            true => databases.tidy_after_crash(&options.log)?,
-            false => databases.tidy_after_stop(&options.log)?,
+        let moved = if summary.recovered {
+            databases.tidy_after_crash(&options.log)?
+        } else {
+            databases.tidy_after_stop(&options.log)?
         };
         if moved {
             // The table of files names them no more.
@@ -224,9 +225,10 @@ impl Directory {
         };
         let delay = u64::try_from(settings.int("version_split_delay")).unwrap_or(0);
         engine.set_version_split_delay(Duration::from_millis(delay));
-        let gardener = match options.background && settings.bool("gardener") {
-            true => Some(GardenerThread::start(Arc::clone(&engine), Arc::clone(&databases))?),
-            false => None,
+        let gardener = if options.background && settings.bool("gardener") {
+            Some(GardenerThread::start(Arc::clone(&engine), Arc::clone(&databases))?)
+        } else {
+            None
         };
         let activities = Arc::<Activities>::default();
         let vacuums = Arc::<Vacuums>::default();
@@ -238,9 +240,10 @@ impl Directory {
             &settings,
             options.log,
         );
-        let launcher = match options.background && settings.bool("autovacuum") {
-            true => Some(LauncherThread::start(&autovacuum)?),
-            false => None,
+        let launcher = if options.background && settings.bool("autovacuum") {
+            Some(LauncherThread::start(&autovacuum)?)
+        } else {
+            None
         };
         Ok(Self {
             inner: Arc::new(Inner {
@@ -345,7 +348,7 @@ impl Directory {
     }
 
     /// Returns the method of reading ahead that was chosen at opening: `io_uring`, `worker` or
-    /// `sync`, as in the setting `io_method`. The method is `sync` too once io_uring has failed.
+    /// `sync`, as in the setting `io_method`. The method is `sync` too once `io_uring` has failed.
     pub fn io_method(&self) -> String {
         self.inner.engine.storage().io_method().method.to_string()
     }
@@ -372,12 +375,11 @@ impl Directory {
     /// I/O and corruption; too many sessions (53300).
     pub fn tend(&self) -> Result<()> {
         let mut rounds = self.inner.rounds.lock();
-        let gardener = match rounds.take() {
-            Some(gardener) => rounds.insert(gardener),
-            None => {
-                let (engine, databases) = (self.engine().clone(), self.databases().clone());
-                rounds.insert(Gardener::new(engine, databases, Duration::ZERO)?)
-            }
+        let gardener = if let Some(gardener) = rounds.take() {
+            rounds.insert(gardener)
+        } else {
+            let (engine, databases) = (self.engine().clone(), self.databases().clone());
+            rounds.insert(Gardener::new(engine, databases, Duration::ZERO)?)
         };
         gardener.round().map(drop)
     }
@@ -399,7 +401,7 @@ impl Directory {
     }
 
     /// Asks the session with this number to cancel its statement, provided that `secret` is its
-    /// secret. This serves a protocol CancelRequest.
+    /// secret. This serves a protocol `CancelRequest`.
     pub fn cancel(&self, session: i32, secret: u32) {
         self.inner.transactions.cancel_request(session, secret);
     }

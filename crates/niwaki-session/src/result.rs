@@ -86,7 +86,7 @@ pub trait ResultSink: RowSink {
     /// Announces a statement that should give all its rows or, if it fails, neither rows nor their
     /// description. The receiver may ignore that once it has passed too much on.
     fn whole_or_nothing(&mut self) {}
-    /// Ends a statement. `tag` is the text of CommandComplete, for instance `INSERT 0 1`.
+    /// Ends a statement. `tag` is the text of `CommandComplete`, for instance `INSERT 0 1`.
     fn complete(&mut self, tag: &str);
     /// Ends a query string that held no statement.
     fn empty_query(&mut self);

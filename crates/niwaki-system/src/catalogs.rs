@@ -178,7 +178,7 @@ fn builtin(relation: &'static BuiltinRelation) -> Relation {
 }
 
 /// Returns the bytes of a value of fixed length, -1 for variable lengths, -2 for an untyped
-/// literal. This is `pg_type.typlen`, and the size in a RowDescription.
+/// literal. This is `pg_type.typlen`, and the size in a `RowDescription`.
 pub fn type_length(oid: TypeOid) -> i16 {
     stored_types::storage(oid).map_or(-1, |kind| kind.length)
 }

@@ -80,7 +80,7 @@ fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Emits the dependencies of a type and of a domain's constraints. The order of a pg_dump needs
+/// Emits the dependencies of a type and of a domain's constraints. The order of a `pg_dump` needs
 /// them: a composite type has a relation, which needs the types of its attributes.
 fn dependencies_of_type(
     state: &CatalogState,

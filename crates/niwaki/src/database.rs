@@ -89,7 +89,7 @@ impl Database {
     /// Notes that a server listens on this TCP port, which is the setting `port` of sessions that
     /// begin from now on.
     pub fn listens_on(&self, port: u16) {
-        self.directory.listens_on(port)
+        self.directory.listens_on(port);
     }
 
     /// Returns how many sessions may be open at once (`max_connections`).
@@ -120,7 +120,7 @@ impl Database {
     }
 
     /// Returns the method of reading ahead that was chosen at opening: `io_uring`, `worker` or
-    /// `sync`, as in the setting `io_method`. The method is `sync` too once io_uring has failed.
+    /// `sync`, as in the setting `io_method`. The method is `sync` too once `io_uring` has failed.
     pub fn io_method(&self) -> String {
         self.directory.io_method()
     }
@@ -164,9 +164,9 @@ impl Database {
     }
 
     /// Asks the session with this number to cancel its statement, provided that `secret` is its
-    /// secret. This serves a protocol CancelRequest.
+    /// secret. This serves a protocol `CancelRequest`.
     pub fn cancel(&self, session: i32, secret: u32) {
-        self.directory.cancel(session, secret)
+        self.directory.cancel(session, secret);
     }
 
     /// Ends all work, writes a last checkpoint and marks the directory as cleanly closed.

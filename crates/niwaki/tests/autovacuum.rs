@@ -57,7 +57,7 @@ fn large(session: &mut Session, table: &str) {
 }
 
 /// Returns live rows, dead rows, rows inserted since the last VACUUM and rows changed since the
-/// last ANALYZE, from pg_stat_user_tables.
+/// last ANALYZE, from `pg_stat_user_tables`.
 fn numbers(session: &mut Session) -> String {
     run(
         session,
@@ -259,11 +259,11 @@ fn the_view_has_the_columns_of_postgresql() {
     let times = "select last_vacuum, last_autovacuum, last_analyze, last_autoanalyze, vacuum_count, \
                  autovacuum_count, analyze_count, autoanalyze_count from pg_stat_all_tables";
     assert_eq!(run(&mut session, times), "NULL|NULL|NULL|NULL|0|0|0|0");
-    clock.advance(Duration::from_secs(60));
+    clock.advance(Duration::from_mins(1));
     each(&mut session, &["vacuum t", "vacuum t", "analyze t"]);
     let manual = "2026-01-01 00:01:00+00|NULL|2026-01-01 00:01:00+00|NULL|2|0|1|0";
     assert_eq!(run(&mut session, times), manual);
-    clock.advance(Duration::from_secs(3600));
+    clock.advance(Duration::from_hours(1));
     each(&mut session, &["insert into t select generate_series(1, 100)", "delete from t"]);
     assert_eq!(maintain(&database), "VACUUM ANALYZE public.t");
     let automatic = "2026-01-01 00:01:00+00|2026-01-01 01:01:00+00|2026-01-01 00:01:00+00|\
@@ -301,7 +301,7 @@ fn hours_of_work_keep_statistics_fresh_and_vacuums_few() {
                 &format!("delete from t where id between {} and {}", first - 5000, first - 4981),
             ],
         );
-        clock.advance(Duration::from_secs(60));
+        clock.advance(Duration::from_mins(1));
         database.maintain().unwrap().iter().for_each(|report| assert!(report.error.is_none()));
         let modified = numbers(&mut session);
         let fields: Vec<u64> = modified.split('|').map(|field| field.parse().unwrap()).collect();
@@ -349,7 +349,7 @@ fn a_database_with_threads_does_it_by_itself() {
     );
     // The worker may have analyzed the table before.
     while !hears
-        .recv_timeout(Duration::from_secs(120))
+        .recv_timeout(Duration::from_mins(2))
         .unwrap()
         .starts_with("automatic vacuum of table \"postgres.public.t\": ")
     {}
@@ -432,7 +432,7 @@ impl Clock for CountingClock {
     }
 }
 
-/// A definition of a table that autovacuum works on waits for deadlock_timeout and no longer.
+/// A definition of a table that autovacuum works on waits for `deadlock_timeout` and no longer.
 #[test]
 fn a_definition_does_not_wait_for_it() {
     let gate = Gate::new();

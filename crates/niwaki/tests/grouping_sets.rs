@@ -51,7 +51,7 @@ fn lists(parts: &[Vec<usize>]) -> String {
 
 impl Item {
     fn random(rng: &SeededRng, inside: bool, depth: u64) -> Self {
-        let parts = || (0..1 + rng.below(3)).map(|_| columns(rng, 1)).collect();
+        let parts = || (0..=rng.below(3)).map(|_| columns(rng, 1)).collect();
         match rng.below(if depth > 1 { 3 } else { 5 }) {
             0 => Self::List(columns(rng, u64::from(!inside))),
             1 => Self::Rollup(parts()),
@@ -225,10 +225,7 @@ fn line(key: &[Value], grouping: i64, rows: &[Row]) -> String {
     different.sort_unstable();
     different.dedup();
     let list: Vec<String> = rows.iter().map(|row| shown(row.value)).collect();
-    let list = match list.is_empty() {
-        true => "NULL".to_owned(),
-        false => format!("{{{}}}", list.join(",")),
-    };
+    let list = if list.is_empty() { "NULL".to_owned() } else { format!("{{{}}}", list.join(",")) };
     let mut values: Vec<String> = key.iter().map(|value| shown(*value)).collect();
     values.extend([
         grouping.to_string(),

@@ -194,10 +194,8 @@ impl Maker<'_> {
         let size = 1 + self.below(3);
         let (from, sight) = self.from(size, depth);
         let columns = [self.term(&sight), self.term(&sight), self.term(&sight)];
-        let condition = match self.rng.chance(1, 2) {
-            true => self.condition(&sight, depth),
-            false => Condition::True,
-        };
+        let condition =
+            if self.rng.chance(1, 2) { self.condition(&sight, depth) } else { Condition::True };
         let shape = [Shape::Plain, Shape::Plain, Shape::Plain, Shape::Distinct, Shape::Grouped]
             [self.below(5)];
         Derived { columns, from, condition, shape }
@@ -467,13 +465,12 @@ fn joins_give_what_a_naive_evaluation_gives() {
             let mut maker = Maker { rng: &rng, aliases: 0, tables: tables.len() };
             let size = 1 + maker.below(4);
             let (from, sight) = maker.from(size, 2);
-            let condition = match rng.chance(3, 4) {
-                true => maker.condition(&sight, 2),
-                false => Condition::True,
-            };
-            let condition = match rng.chance(1, 3) {
-                true => Condition::And(vec![condition, maker.nested(&sight, 1)]),
-                false => condition,
+            let condition =
+                if rng.chance(3, 4) { maker.condition(&sight, 2) } else { Condition::True };
+            let condition = if rng.chance(1, 3) {
+                Condition::And(vec![condition, maker.nested(&sight, 1)])
+            } else {
+                condition
             };
             let terms: Vec<Term> = (0..3).map(|_| maker.term(&sight)).collect();
             let list: Vec<String> = terms.iter().map(Term::sql).collect();

@@ -119,12 +119,11 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let (path, data) = entry.map(|entry| (entry.path(), entry.metadata().unwrap())).unwrap();
-        let bytes = match data.is_dir() {
-            true => {
-                found.extend(contents(&path));
-                Vec::new()
-            }
-            false => std::fs::read(&path).unwrap(),
+        let bytes = if data.is_dir() {
+            found.extend(contents(&path));
+            Vec::new()
+        } else {
+            std::fs::read(&path).unwrap()
         };
         found.insert(path, (bytes, data.modified().unwrap()));
     }

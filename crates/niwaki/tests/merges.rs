@@ -219,7 +219,7 @@ fn random_merges_give_what_a_naive_evaluation_gives() {
                 ok(&mut session, &format!("set enable_{method} = {switch}"));
             }
             let source: Vec<Row> =
-                (0..1 + rng.below(8)).map(|_| [random(&rng), random(&rng)]).collect();
+                (0..=rng.below(8)).map(|_| [random(&rng), random(&rng)]).collect();
             let count = 1 + rng.below(4);
             // A clause after an unconditional one of the same kind is refused.
             let actions: Vec<Action> =
@@ -229,14 +229,13 @@ fn random_merges_give_what_a_naive_evaluation_gives() {
             let values =
                 source.iter().map(|[k, v]| format!("({}::int, {}::int)", sql_of(*k), sql_of(*v)));
             let values = values.collect::<Vec<_>>().join(", ");
-            let from = match rng.below(2) {
-                0 => format!("(values {values}) s(k, v)"),
-                _ => {
-                    ok(&mut session, "drop table if exists s");
-                    ok(&mut session, "create table s (v int, k int)");
-                    ok(&mut session, &format!("insert into s (k, v) values {values}"));
-                    ["s", "(select s.* from s where true) s"][rng.below(2) as usize].to_owned()
-                }
+            let from = if rng.below(2) == 0 {
+                format!("(values {values}) s(k, v)")
+            } else {
+                ok(&mut session, "drop table if exists s");
+                ok(&mut session, "create table s (v int, k int)");
+                ok(&mut session, &format!("insert into s (k, v) values {values}"));
+                ["s", "(select s.* from s where true) s"][rng.below(2) as usize].to_owned()
             };
             let and = on.map_or_else(String::new, |(left, right)| {
                 format!(" and {} < {}", left.sql(), right.sql())
@@ -244,22 +243,14 @@ fn random_merges_give_what_a_naive_evaluation_gives() {
             let whens: String = actions.iter().map(Action::sql).collect();
             let sql = format!("merge into t using {from} on t.k = s.k{and}{whens}");
             let answer = run(&mut session, &sql);
-            match naive(&rows, &source, on, &actions) {
-                Some(after) => {
-                    assert_eq!(answer, "", "seed {}: {sql}", seed + number);
-                    rows = after;
-                    done += 1;
-                }
-                None => {
-                    let wanted = "error 21000: MERGE command cannot affect row a second time";
-                    assert_eq!(
-                        answer.lines().next(),
-                        Some(wanted),
-                        "seed {}: {sql}",
-                        seed + number
-                    );
-                    twice += 1;
-                }
+            if let Some(after) = naive(&rows, &source, on, &actions) {
+                assert_eq!(answer, "", "seed {}: {sql}", seed + number);
+                rows = after;
+                done += 1;
+            } else {
+                let wanted = "error 21000: MERGE command cannot affect row a second time";
+                assert_eq!(answer.lines().next(), Some(wanted), "seed {}: {sql}", seed + number);
+                twice += 1;
             }
             let found =
                 run(&mut session, "select k, v from t order by k nulls first, v nulls first");
@@ -276,13 +267,12 @@ fn sessions(partitioned: bool) -> (Database, Session, Session) {
     let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     let second = database.session();
-    let table = match partitioned {
-        false => "create table t (id int primary key, v int)",
-        true => {
-            "create table t (id int primary key, v int) partition by range (id); \
-             create table low partition of t for values from (0) to (10); \
-             create table high partition of t default"
-        }
+    let table = if !partitioned {
+        "create table t (id int primary key, v int)"
+    } else {
+        "create table t (id int primary key, v int) partition by range (id); \
+         create table low partition of t for values from (0) to (10); \
+         create table high partition of t default"
     };
     let setup = format!("{table}; insert into t values (1, 10), (2, 20), (3, 30), (11, 110)");
     assert_eq!(run(&mut first, &setup), "");

@@ -51,7 +51,7 @@ fn a_waiting_session_is_woken() {
     let (mut a, mut b) = (database.session(), database.session());
     assert_eq!(run(&mut a, "listen x"), "");
     assert_eq!(a.wait_for_notification(Duration::ZERO).unwrap(), None);
-    let waiter = thread::spawn(move || a.wait_for_notification(Duration::from_secs(60)).unwrap());
+    let waiter = thread::spawn(move || a.wait_for_notification(Duration::from_mins(1)).unwrap());
     assert_eq!(run(&mut b, "notify x, 'now'"), "");
     assert_eq!(waiter.join().unwrap(), Some(sent(&b, "x", "now")));
 }
@@ -148,14 +148,12 @@ fn advisory_locks_are_part_of_deadlocks() {
     let waiter = thread::spawn(move || run(&mut b, "select pg_advisory_lock(1)"));
     until_blocked(&database, id);
     let found = run(&mut a, "insert into t values (1)");
-    let other = match found.is_empty() {
-        // The waiting session that ran the deadlock check is the victim.
-        true => waiter.join().unwrap(),
-        false => {
-            drop(a);
-            assert_eq!(waiter.join().unwrap(), "");
-            found
-        }
+    let other = if found.is_empty() {
+        waiter.join().unwrap()
+    } else {
+        drop(a);
+        assert_eq!(waiter.join().unwrap(), "");
+        found
     };
     assert!(other.starts_with("error 40P01"), "{other}");
 }

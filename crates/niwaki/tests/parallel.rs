@@ -79,7 +79,7 @@ fn random_query(rng: &SeededRng) -> String {
         groups.push(pick(rng, if joined { &of_both } else { &own }));
     }
     let mut calls = Vec::new();
-    for _ in 0..1 + rng.below(4) {
+    for _ in 0..=rng.below(4) {
         let own = [
             "count(*)",
             "count(g)",

@@ -82,7 +82,7 @@ impl Table {
             values.push(None);
             while values.len() > 8 {
                 let mut own = Vec::new();
-                for _ in 0..1 + rng.below(6) {
+                for _ in 0..=rng.below(6) {
                     own.push(values.swap_remove(rng.below(values.len() as u64) as usize));
                 }
                 bounds.push(Takes::List(own));
@@ -179,7 +179,7 @@ impl Condition {
                 let operator = ["=", "<", "<=", ">", ">=", "="][rng.below(6) as usize];
                 Self::Compare(of_a, operator, Some(rng.below(KEYS + 4) as i64 - 2))
             }
-            4 => Self::In(of_a, (0..1 + rng.below(4)).map(|_| rng.below(KEYS) as i64).collect()),
+            4 => Self::In(of_a, (0..=rng.below(4)).map(|_| rng.below(KEYS) as i64).collect()),
             5 => Self::Null(of_a, rng.below(2) == 0),
             6 | 7 => Self::And(parts()),
             _ => Self::Or(parts()),

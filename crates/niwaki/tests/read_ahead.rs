@@ -310,7 +310,7 @@ fn vacuum_keeps_to_its_part_of_the_pool() {
     }
 }
 
-/// A system may refuse io_uring. The database still works, and reports the refusal once.
+/// A system may refuse `io_uring`. The database still works, and reports the refusal once.
 #[test]
 fn threads_read_where_io_uring_is_refused() {
     let faulty = Arc::new(FaultyVfs::from_memory(&stored().fork()));

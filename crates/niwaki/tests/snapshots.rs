@@ -155,7 +155,7 @@ fn the_view_tells_whose_a_snapshot_is_and_how_old() {
     // A cursor keeps the snapshot of its statement. If it locks rows, the snapshot may follow moved
     // rows.
     each(&mut session, &["begin", "declare c cursor for select id from t for update"]);
-    clock.advance(Duration::from_secs(60 * 60 * 24));
+    clock.advance(Duration::from_hours(24));
     let columns = "select age, may_follow, application_name, state, query, usename, \
                    pid = pg_backend_pid(), csn <= pg_current_wal_lsn() from niwaki_snapshots \
                    order by age desc";

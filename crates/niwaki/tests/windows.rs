@@ -251,10 +251,8 @@ fn naive(window: &Window, rows: &[Row], k: i64) -> Vec<String> {
             let known: Vec<i64> = frame.iter().copied().flatten().collect();
             let sum = (!known.is_empty()).then(|| known.iter().sum());
             let list: Vec<String> = frame.iter().map(|v| shown(*v)).collect();
-            let list = match list.is_empty() {
-                true => "NULL".to_owned(),
-                false => format!("{{{}}}", list.join(",")),
-            };
+            let list =
+                if list.is_empty() { "NULL".to_owned() } else { format!("{{{}}}", list.join(",")) };
             let first_peer = groups.iter().position(|g| *g == groups[i]).unwrap();
             let last_peer = groups.iter().rposition(|g| *g == groups[i]).unwrap();
             // Sizes of buckets differ by at most one, the larger first.

@@ -103,7 +103,7 @@ mod tests {
         settings.set_at_start("autovacuum_vacuum_max_threshold", "-1", true).unwrap();
         settings.set_at_start("autovacuum_naptime", "5min", true).unwrap();
         let settings = AutovacuumSettings::new(&settings);
-        assert_eq!((settings.naptime, settings.workers_max), (Duration::from_secs(300), 3));
+        assert_eq!((settings.naptime, settings.workers_max), (Duration::from_mins(5), 3));
         let defaults = Limits {
             enabled: true,
             vacuum_threshold: 50.0,
@@ -138,7 +138,7 @@ mod tests {
         };
         assert_eq!(settings.limits(&all), own);
         assert_eq!(settings.log_min(&all), Some(Duration::ZERO));
-        assert_eq!(settings.log_min(&options(&[])), Some(Duration::from_secs(600)));
+        assert_eq!(settings.log_min(&options(&[])), Some(Duration::from_mins(10)));
         let never = options(&[("log_autovacuum_min_duration", "-1")]);
         assert_eq!(settings.log_min(&never), None);
     }

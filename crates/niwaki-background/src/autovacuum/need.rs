@@ -108,9 +108,10 @@ fn vacuum(numbers: &Numbers, limits: &Limits) -> Option<f64> {
     let threshold = limits.vacuum_max.map_or(threshold, |max| threshold.min(max));
     let dead = exceeds(numbers.dead.saturating_sub(numbers.held) as f64, threshold);
     let Some(hidden) = numbers.hidden_pages.filter(|hidden| *hidden > 0) else { return dead };
-    let by_map = match numbers.vacuumed {
-        true => None,
-        false => exceeds(f64::from(hidden) * rows_per_page(numbers), threshold),
+    let by_map = if numbers.vacuumed {
+        None
+    } else {
+        exceeds(f64::from(hidden) * rows_per_page(numbers), threshold)
     };
     let inserted = limits.insert_threshold.and_then(|threshold| {
         let share = f64::from(hidden) / f64::from(numbers.pages.max(1));
@@ -122,12 +123,11 @@ fn vacuum(numbers: &Numbers, limits: &Limits) -> Option<f64> {
 
 fn analyze(numbers: &Numbers, limits: &Limits) -> Option<f64> {
     let threshold = limits.analyze_threshold + limits.analyze_scale * numbers.rows.unwrap_or(0.0);
-    let by_size = match numbers.analyzed {
-        true => 0.0,
-        false => {
-            let pages = numbers.pages.abs_diff(numbers.pages_then);
-            f64::from(pages) * rows_per_page(numbers)
-        }
+    let by_size = if numbers.analyzed {
+        0.0
+    } else {
+        let pages = numbers.pages.abs_diff(numbers.pages_then);
+        f64::from(pages) * rows_per_page(numbers)
     };
     let changed = exceeds((numbers.modified as f64).max(by_size), threshold);
     let never = !numbers.has_statistics && numbers.pages >= UNKNOWN_PAGES_MIN;

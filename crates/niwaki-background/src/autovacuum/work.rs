@@ -196,9 +196,12 @@ impl Work<'_, '_> {
             catalog.committed();
             Ok(())
         });
-        committed.map_err(|error| match is_cancelled(&error) {
-            true => SqlError::new("57014", "canceling autovacuum task"),
-            false => error,
+        committed.map_err(|error| {
+            if is_cancelled(&error) {
+                SqlError::new("57014", "canceling autovacuum task")
+            } else {
+                error
+            }
         })
     }
 
@@ -217,13 +220,12 @@ impl Work<'_, '_> {
         let table = table.automatic();
         // Decided only once, because VACUUM stores the size, and the size may be the reason for
         // ANALYZE.
-        let need = match self.need {
-            Some(need) => need,
-            None => {
-                let need = autovacuum.still_needs(self.table, table.relation());
-                self.show(table.relation(), &need);
-                need
-            }
+        let need = if let Some(need) = self.need {
+            need
+        } else {
+            let need = autovacuum.still_needs(self.table, table.relation());
+            self.show(table.relation(), &need);
+            need
         };
         if need.is_any() {
             self.done.relation = Some(Arc::clone(table.relation()));

@@ -79,32 +79,30 @@ impl Definer<'_> {
             ),
             None => None,
         };
-        let name = match &spec.name {
-            Some(name) => {
-                if !self.name_is_free(relation.schema, name, spec.if_not_exists)? {
-                    return Ok(None);
-                }
-                name.clone()
+        let name = if let Some(name) = &spec.name {
+            if !self.name_is_free(relation.schema, name, spec.if_not_exists)? {
+                return Ok(None);
             }
-            None => {
-                let columns: Vec<String> =
-                    spec.key
-                        .iter()
-                        .map(|k| match &k.source {
-                            IndexKeySource::Column(name)
-                            | IndexKeySource::Expression { name, .. } => name.clone(),
-                        })
-                        .chain(spec.include.iter().cloned())
-                        .collect();
-                names::free_name(
-                    &self.state(),
-                    relation.schema,
-                    &[],
-                    &relation.name,
-                    Some(&names::joined(&columns)),
-                    "idx",
-                )
-            }
+            name.clone()
+        } else {
+            let columns: Vec<String> = spec
+                .key
+                .iter()
+                .map(|k| match &k.source {
+                    IndexKeySource::Column(name) | IndexKeySource::Expression { name, .. } => {
+                        name.clone()
+                    }
+                })
+                .chain(spec.include.iter().cloned())
+                .collect();
+            names::free_name(
+                &self.state(),
+                relation.schema,
+                &[],
+                &relation.name,
+                Some(&names::joined(&columns)),
+                "idx",
+            )
         };
         let mut index_options = RelationOptions::default();
         options::set(RelationKind::Index, &mut index_options, &spec.options)?;

@@ -103,9 +103,10 @@ impl Definer<'_> {
         self.check_expressions(table.oid)?;
         for member in table.partitions.iter().flat_map(|partitions| &partitions.members) {
             let below = self.current(member.relation.oid)?;
-            match below.is_partitioned() {
-                true => self.add_column_above(&below, spec, false)?,
-                false => self.add_column(&below, spec, &[], false)?,
+            if below.is_partitioned() {
+                self.add_column_above(&below, spec, false)?
+            } else {
+                self.add_column(&below, spec, &[], false)?
             }
         }
         Ok(())

@@ -53,14 +53,13 @@ impl Definer<'_> {
             return Ok(None);
         }
         let mut taken = ConstraintNames::of(&own.definition, &own.indexes);
-        let name = match taken.take(&above.name, &own.name) {
-            Ok(()) => above.name.clone(),
-            Err(_) => {
-                let columns = wanted.columns.iter();
-                let columns = columns.filter_map(|column| own.columns.get(usize::from(*column)));
-                let shown: Vec<String> = columns.map(|column| column.name.clone()).collect();
-                self.free_key_name(&own, &mut taken, &names::joined(&shown))
-            }
+        let name = if let Ok(()) = taken.take(&above.name, &own.name) {
+            above.name.clone()
+        } else {
+            let columns = wanted.columns.iter();
+            let columns = columns.filter_map(|column| own.columns.get(usize::from(*column)));
+            let shown: Vec<String> = columns.map(|column| column.name.clone()).collect();
+            self.free_key_name(&own, &mut taken, &names::joined(&shown))
         };
         let oid = self.session.new_oid();
         let key = ForeignKey { oid, name, part_of: Some(above.oid), comment: None, ..wanted };

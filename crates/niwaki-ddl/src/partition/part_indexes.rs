@@ -205,9 +205,10 @@ impl Definer<'_> {
         let name = names::free_name(&state, own.schema, &[], &own.name, second, label);
         let options = self.current(above)?.options.clone();
         let new = NewIndex { name, definition: wanted, options };
-        match own.is_partitioned() {
-            true => self.add_index_above(new, takes).map(drop),
-            false => self.add_index(new).map(drop),
+        if own.is_partitioned() {
+            self.add_index_above(new, takes).map(drop)
+        } else {
+            self.add_index(new).map(drop)
         }
     }
 

@@ -254,12 +254,15 @@ impl Definer<'_> {
         let entry = relation.indexes.iter().find(|i| i.name == index);
         let elsewhere =
             self.state().lookup(relation.schema, index).is_some_and(|r| r.index.is_some());
-        let entry = entry.ok_or_else(|| match elsewhere {
-            true => SqlError::new(
-                "55000",
-                format!("index \"{index}\" does not belong to table \"{}\"", relation.name),
-            ),
-            false => SqlError::new("42704", format!("index \"{index}\" does not exist")),
+        let entry = entry.ok_or_else(|| {
+            if elsewhere {
+                SqlError::new(
+                    "55000",
+                    format!("index \"{index}\" does not belong to table \"{}\"", relation.name),
+                )
+            } else {
+                SqlError::new("42704", format!("index \"{index}\" does not exist"))
+            }
         })?;
         if entry.definition.constraint.is_some() {
             return Err(SqlError::new(

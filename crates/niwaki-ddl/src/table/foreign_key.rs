@@ -225,9 +225,10 @@ impl Definer<'_> {
         let exists = relation.indexes.iter().filter(index).any(|index| index.name == name)
             || relation.checks.iter().any(|check| check.name == name);
         let of = format!("constraint \"{name}\" of relation \"{}\"", relation.name);
-        Err(match exists {
-            true => SqlError::new("42809", format!("{of} is not {wanted}")),
-            false => SqlError::new("42704", format!("{of} does not exist")),
+        Err(if exists {
+            SqlError::new("42809", format!("{of} is not {wanted}"))
+        } else {
+            SqlError::new("42704", format!("{of} does not exist"))
         })
     }
 }
@@ -335,17 +336,18 @@ fn unique_index(referenced: &Relation, columns: &[u16]) -> Result<Oid> {
         deferrable = true;
     }
     let name = &referenced.name;
-    Err(match deferrable {
-        true => SqlError::new(
+    Err(if deferrable {
+        SqlError::new(
             "55000",
             format!("cannot use a deferrable unique constraint for referenced table \"{name}\""),
-        ),
-        false => SqlError::new(
+        )
+    } else {
+        SqlError::new(
             "42830",
             format!(
                 "there is no unique constraint matching given keys for referenced table \"{name}\""
             ),
-        ),
+        )
     })
 }
 

@@ -43,12 +43,11 @@ impl Definer<'_> {
         let mut options = options.clone();
         options.type_oid.get_or_insert(column.type_oid);
         let state = self.state();
-        let name = match options.sequence_name.take() {
-            Some(name) => name.name,
-            None => {
-                let (schema, table) = (relation.schema, &relation.name);
-                names::free_name(&state, schema, &[], table, Some(&column.name), "seq")
-            }
+        let name = if let Some(name) = options.sequence_name.take() {
+            name.name
+        } else {
+            let (schema, table) = (relation.schema, &relation.name);
+            names::free_name(&state, schema, &[], table, Some(&column.name), "seq")
         };
         let number = u16::try_from(position).map_err(|_| SqlError::internal("column number"))?;
         let owner = Some((relation.oid, number));

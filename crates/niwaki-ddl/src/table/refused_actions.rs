@@ -55,9 +55,10 @@ pub(crate) fn refuse_actions(relation: &Relation, commands: &[AlterCommand]) -> 
         };
         let message =
             format!("ALTER action {action} cannot be performed on relation \"{}\"", relation.name);
-        let kind = match is_partitioned_index(relation) {
-            true => "partitioned indexes",
-            false => relation.kind.plural(),
+        let kind = if is_partitioned_index(relation) {
+            "partitioned indexes"
+        } else {
+            relation.kind.plural()
         };
         let detail = format!("This operation is not supported for {kind}.");
         return Err(SqlError::new("42809", message).with_detail(detail));

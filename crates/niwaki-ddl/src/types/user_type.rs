@@ -265,9 +265,10 @@ impl Definer<'_> {
         let owners = |going: &Going| -> Vec<Oid> {
             going.dependents.iter().map(|(dependent, _)| dependent.place().0).collect()
         };
-        let going = match cascade {
-            true => self.lock_found(TableLockMode::AccessExclusive, find, owners)?,
-            false => find(self)?,
+        let going = if cascade {
+            self.lock_found(TableLockMode::AccessExclusive, find, owners)?
+        } else {
+            find(self)?
         };
         let (state, names) = (self.state(), self.session.types());
         let what = match types.as_slice() {

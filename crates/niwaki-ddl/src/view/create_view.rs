@@ -24,30 +24,29 @@ impl Definer<'_> {
         materialized: bool,
     ) -> Result<Vec<Column>> {
         if names.len() > new.columns.len() {
-            let message = match materialized {
-                true => "too many column names were specified",
-                false => "CREATE VIEW specifies more column names than columns",
+            let message = if materialized {
+                "too many column names were specified"
+            } else {
+                "CREATE VIEW specifies more column names than columns"
             };
             return Err(SqlError::new("42601", message));
         }
         let mut columns = Vec::with_capacity(new.columns.len());
         for (at, of) in new.columns.iter().enumerate() {
             let name = names.get(at).unwrap_or(&of.name);
-            match materialized {
-                true => self.refuse_unstored(name, of.column_type.oid)?,
-                false => refuse_pseudo(name, of.column_type.oid)?,
+            if materialized {
+                self.refuse_unstored(name, of.column_type.oid)?
+            } else {
+                refuse_pseudo(name, of.column_type.oid)?
             }
             if of.collation == Some(Oid::INVALID) {
-                return Err(undetermined(match materialized {
-                    true => {
-                        let shown = shown_type(&self.session.types(), of.column_type.oid);
-                        format!(
-                            "no collation was derived for column \"{name}\" with collatable type {shown}"
-                        )
-                    }
-                    false => format!(
-                        "could not determine which collation to use for view column \"{name}\""
-                    ),
+                return Err(undetermined(if materialized {
+                    let shown = shown_type(&self.session.types(), of.column_type.oid);
+                    format!(
+                        "no collation was derived for column \"{name}\" with collatable type {shown}"
+                    )
+                } else {
+                    format!("could not determine which collation to use for view column \"{name}\"")
                 }));
             }
             let collation = self.collation(of.collation, of.column_type)?;

@@ -94,10 +94,8 @@ impl Definer<'_> {
         concurrently: bool,
         with_data: bool,
     ) -> Result<()> {
-        let mode = match concurrently {
-            true => TableLockMode::Exclusive,
-            false => TableLockMode::AccessExclusive,
-        };
+        let mode =
+            if concurrently { TableLockMode::Exclusive } else { TableLockMode::AccessExclusive };
         let found = self.lock_relation(name, "relation", mode, false)?;
         let view = found.ok_or_else(|| SqlError::internal("a relation that may be missing"))?;
         refuse_no_view(&view)?;
@@ -120,10 +118,7 @@ impl Definer<'_> {
 
     /// Gives a view new files, with the current rows of its query, and then fills its indexes.
     fn fill_anew(&mut self, view: &Relation, with_data: bool) -> Result<()> {
-        let planned = match with_data {
-            true => Some(self.plan_of_view(view.oid)?),
-            false => None,
-        };
+        let planned = if with_data { Some(self.plan_of_view(view.oid)?) } else { None };
         let mut definition = view.definition.clone();
         definition.unpopulated = true;
         // The old statistics of the columns are better than none.

@@ -224,9 +224,10 @@ impl Environment for SessionEnvironment<'_> {
     fn advisory_lock(&mut self, lock: AdvisoryLock, wait: bool) -> Result<bool> {
         let policy = if wait { WaitPolicy::Block } else { WaitPolicy::Skip };
         let (key, tx) = (advisory_key(self.state.database_oid(), lock), self.transaction);
-        Ok(match lock.transaction {
-            true => self.advisory.lock_in_transaction(tx, key, lock.shared, policy)?,
-            false => self.advisory.lock(key, lock.shared, policy)?,
+        Ok(if lock.transaction {
+            self.advisory.lock_in_transaction(tx, key, lock.shared, policy)?
+        } else {
+            self.advisory.lock(key, lock.shared, policy)?
         })
     }
 

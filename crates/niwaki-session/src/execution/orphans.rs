@@ -43,12 +43,11 @@ impl Session {
         for (own, other) in key.columns.iter().zip(&key.referenced) {
             let (own, own_type, own_collation) = column(table, *own)?;
             let (other, other_type, collation) = column(referenced, *other)?;
-            let mut value = match are_one_family(own_type.oid, other_type.oid) {
-                true => format!("c.{own}"),
-                false => {
-                    let plain = ColumnType::new(other_type.oid);
-                    format!("CAST(c.{own} AS {})", type_in_sql(state, plain))
-                }
+            let mut value = if are_one_family(own_type.oid, other_type.oid) {
+                format!("c.{own}")
+            } else {
+                let plain = ColumnType::new(other_type.oid);
+                format!("CAST(c.{own} AS {})", type_in_sql(state, plain))
             };
             // Keys are compared with the collation of the referenced table.
             if let Some(name) =

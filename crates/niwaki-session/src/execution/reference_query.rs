@@ -159,16 +159,14 @@ fn reference_query(constraint: &Constraint<'_>, kind: QueryKind) -> Result<(Stri
     let referring = columns(table, &key.columns)?;
     let keys = columns(referenced, &key.referenced)?;
     // If no operator compares the two types, the value is converted to the key's type.
-    let of_key =
-        |at: usize, given: ColumnType, wanted: ColumnType| match niwaki_sql::types::are_one_family(
-            given.oid, wanted.oid,
-        ) {
-            true => format!("${}", at + 1),
-            false => {
-                let wanted = type_in_sql(state, ColumnType::new(wanted.oid));
-                format!("CAST(${} AS {wanted})", at + 1)
-            }
-        };
+    let of_key = |at: usize, given: ColumnType, wanted: ColumnType| {
+        if niwaki_sql::types::are_one_family(given.oid, wanted.oid) {
+            format!("${}", at + 1)
+        } else {
+            let wanted = type_in_sql(state, ColumnType::new(wanted.oid));
+            format!("CAST(${} AS {wanted})", at + 1)
+        }
+    };
     let by_key = |given: &[(String, ColumnType)]| {
         let pairs = keys.iter().zip(given).enumerate();
         let equal = pairs.map(|(at, ((name, wanted), (_, given)))| {
@@ -190,10 +188,8 @@ fn reference_query(constraint: &Constraint<'_>, kind: QueryKind) -> Result<(Stri
         let list = list.into_iter().map(|(name, _)| format!("{name} = {value}"));
         Ok(list.collect::<Vec<_>>().join(", "))
     };
-    let set_columns = |deleted: bool| match deleted {
-        true => key.columns_set_on_delete(),
-        false => &key.columns,
-    };
+    let set_columns =
+        |deleted: bool| if deleted { key.columns_set_on_delete() } else { &key.columns };
     let mut parameters = types(&keys);
     let sql = match kind {
         QueryKind::Referenced => {

@@ -158,9 +158,12 @@ fn large_bytes(row: &[Datum]) -> usize {
 }
 
 fn table(relation: &Relation) -> Result<&Table> {
-    relation.table.as_deref().ok_or_else(|| match relation.is_partitioned() {
-        true => SqlError::unsupported("this use of a partitioned table"),
-        false => SqlError::internal(format!("\"{}\" has no rows", relation.name)),
+    relation.table.as_deref().ok_or_else(|| {
+        if relation.is_partitioned() {
+            SqlError::unsupported("this use of a partitioned table")
+        } else {
+            SqlError::internal(format!("\"{}\" has no rows", relation.name))
+        }
     })
 }
 
@@ -324,9 +327,10 @@ impl Store for TableStore<'_> {
             ScanPath::Tids(tids) => Scan::Tids { tids, next: 0, mask },
             ScanPath::Index { index, keys, forward, only } => {
                 let direction = if forward { Direction::Forward } else { Direction::Backward };
-                let scan = match only {
-                    true => table.index_only_scan(index, keys, direction),
-                    false => table.index_scan_keys(index, keys, direction),
+                let scan = if only {
+                    table.index_only_scan(index, keys, direction)
+                } else {
+                    table.index_scan_keys(index, keys, direction)
                 };
                 Scan::Index(Box::new(scan), mask)
             }

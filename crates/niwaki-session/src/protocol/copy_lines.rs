@@ -15,9 +15,9 @@ pub(crate) struct LineReader<'r> {
     pub(crate) text: &'r TextSettings,
     pub(crate) now: i64,
     pub(crate) fields: Fields,
-    /// Set for columns where the text that stands for NULL is a value (FORCE_NOT_NULL).
+    /// Set for columns where the text that stands for NULL is a value (`FORCE_NOT_NULL`).
     pub(crate) not_null: Vec<bool>,
-    /// Set for columns where the text that stands for NULL is NULL even if quoted (FORCE_NULL).
+    /// Set for columns where the text that stands for NULL is NULL even if quoted (`FORCE_NULL`).
     pub(crate) null: Vec<bool>,
     /// Condition on the copied rows. Without it, all rows are copied.
     pub(crate) filter: Option<CopyFilter>,
@@ -74,9 +74,10 @@ impl LineReader<'_> {
     /// Returns the CONTEXT of an error in a row.
     pub(crate) fn place(&self, number: u64, line: &[u8]) -> String {
         let table = &self.relation.name;
-        match self.options.binary {
-            true => format!("COPY {table}, line {number}"),
-            false => context(table, number, line),
+        if self.options.binary {
+            format!("COPY {table}, line {number}")
+        } else {
+            context(table, number, line)
         }
     }
 

@@ -156,7 +156,7 @@ impl Session {
                 say(&mut definition, options);
             }
             DatabaseStatement::Set { command, .. } => {
-                self.set_of_database(&mut definition, command)?
+                self.set_of_database(&mut definition, command)?;
             }
             DatabaseStatement::Rename { to, .. } => {
                 refuse_taken(&self.catalog.state().databases(), to)?;

@@ -64,20 +64,16 @@ impl Session {
                 },
                 _ => None,
             };
-            let parameters = match query {
-                Some(query) => {
-                    let inner = statement_of(query, &parsed.source);
-                    self.prepare_parsed(Some(inner), given_types.clone())?.described.parameters
+            let parameters = if let Some(query) = query {
+                let inner = statement_of(query, &parsed.source);
+                self.prepare_parsed(Some(inner), given_types.clone())?.described.parameters
+            } else {
+                let unknown = |kind: &TypeOid| matches!(*kind, TypeOid(0) | TypeOid::UNKNOWN);
+                if let Some(at) = given_types.iter().position(unknown) {
+                    let message = format!("could not determine data type of parameter ${}", at + 1);
+                    return Err(SqlError::new("42P18", message));
                 }
-                None => {
-                    let unknown = |kind: &TypeOid| matches!(*kind, TypeOid(0) | TypeOid::UNKNOWN);
-                    if let Some(at) = given_types.iter().position(unknown) {
-                        let message =
-                            format!("could not determine data type of parameter ${}", at + 1);
-                        return Err(SqlError::new("42P18", message));
-                    }
-                    Arc::from(given_types.clone())
-                }
+                Arc::from(given_types.clone())
             };
             return Ok(Statement {
                 described: Prepared { parameters, columns },

@@ -216,7 +216,7 @@ impl Session {
     }
 
     /// Locks a table against other maintenance. Returns `None` when the table is gone, or when
-    /// SKIP_LOCKED forbids waiting for it.
+    /// `SKIP_LOCKED` forbids waiting for it.
     fn lock_for_maintenance(
         &mut self,
         listed: &Listed,

@@ -98,9 +98,12 @@ fn histogram(buckets: &[u64]) -> String {
     let last = buckets.len().saturating_sub(1);
     let filled = buckets.iter().enumerate().filter(|&(_, &passes)| passes > 0);
     let shown: Vec<String> = filled
-        .map(|(bucket, passes)| match bucket == last {
-            true => format!("max:{passes}"),
-            false => format!("{}:{passes}", 1u64 << bucket),
+        .map(|(bucket, passes)| {
+            if bucket == last {
+                format!("max:{passes}")
+            } else {
+                format!("{}:{passes}", 1u64 << bucket)
+            }
         })
         .collect();
     shown.join(" ")

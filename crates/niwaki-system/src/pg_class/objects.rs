@@ -102,7 +102,7 @@ pub(crate) const PG_AVAILABLE_EXTENSION_VERSIONS: Computed = Computed {
     },
 };
 
-/// Privileges that objects have in a new database. pg_dump takes them for granted.
+/// Privileges that objects have in a new database. `pg_dump` takes them for granted.
 pub(crate) const PG_INIT_PRIVS: Computed = Computed {
     name: "pg_init_privs",
     columns: &["objoid", "classoid", "objsubid", "privtype", "initprivs"],

@@ -451,9 +451,10 @@ fn pg_index(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         let kinds: Vec<TypeOid> = index.key.iter().map(|key| key.type_oid(table)).collect();
         let collation = |key: &IndexColumn| {
             let column = table.columns.get(usize::from(key.column));
-            let of_column = || match column {
-                Some(column) => state.column_collation(column),
-                None => {
+            let of_column = || {
+                if let Some(column) = column {
+                    state.column_collation(column)
+                } else {
                     let derived = key.expression.as_ref().and_then(|key| key.collation);
                     derived.or_else(|| type_collation(key.type_oid(table)))
                 }

@@ -150,10 +150,8 @@ impl Last {
 /// Starts a thread, and waits until it has died of the expected panic.
 fn buried(library: bool, body: impl FnOnce() + Send + 'static) {
     // The thread is started as a program would, or as the library does.
-    let thread = match library {
-        true => thread::spawn_named("churn", body).unwrap(),
-        false => thread::spawn(body),
-    };
+    let thread =
+        if library { thread::spawn_named("churn", body).unwrap() } else { thread::spawn(body) };
     let panic = thread.join().expect_err("the thread dies");
     let word = panic.downcast_ref::<&str>().copied();
     assert_eq!(word, Some(WORD), "{:?}", panic.downcast_ref::<String>());

@@ -116,7 +116,7 @@ fn churn(mode: &str, mut round: impl FnMut(&SeededRng) -> Size) {
     loop {
         let now = round(&rng);
         rounds += 1;
-        let spent = clock.monotonic() - begun;
+        let spent = clock.monotonic().checked_sub(begun).unwrap();
         if rounds <= WARM_ROUNDS || time.is_some_and(|time| spent < time / 10) {
             warm = warm.max(now);
             continue;

@@ -261,9 +261,10 @@ fn indexes(work: &mut Work<'_>) {
         keys.sort_unstable();
         keys.windows(2).any(|pair| pair[0] == pair[1])
     };
-    match two_alike {
-        true => fails(work.session, "create unique index more on kept (key)", "23505"),
-        false => work.all(&["create unique index more on kept (key)", "drop index more"]),
+    if two_alike {
+        fails(work.session, "create unique index more on kept (key)", "23505")
+    } else {
+        work.all(&["create unique index more on kept (key)", "drop index more"])
     }
 }
 
