@@ -157,7 +157,7 @@ impl Session {
         self.control().is_terminated()
     }
 
-    /// Returns the session's number, as `pg_backend_pid()` returns it and `BackendKeyData` names it.
+    /// Returns the session's number, which `pg_backend_pid()` and `BackendKeyData` give.
     pub fn id(&self) -> i32 {
         self.control().backend()
     }
