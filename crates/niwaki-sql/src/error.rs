@@ -5,6 +5,8 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
+use crate::settings::SettingError;
+
 /// The severity of a report, with PostgreSQL's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -218,6 +220,19 @@ impl fmt::Debug for SqlError {
 }
 
 impl std::error::Error for SqlError {}
+
+impl From<SettingError> for SqlError {
+    fn from(error: SettingError) -> Self {
+        let mut result = Self::new(error.sqlstate, error.message);
+        if let Some(detail) = error.detail {
+            result = result.with_detail(detail);
+        }
+        match error.hint {
+            Some(hint) => result.with_hint(hint),
+            None => result,
+        }
+    }
+}
 
 impl From<niwaki_types::TypeError> for SqlError {
     fn from(error: niwaki_types::TypeError) -> Self {

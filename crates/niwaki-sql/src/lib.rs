@@ -15,6 +15,7 @@ mod error;
 mod exec;
 mod explain;
 mod expr;
+mod function;
 mod functions;
 mod generated;
 #[doc(hidden)]
@@ -25,6 +26,7 @@ mod numbered;
 pub mod parse;
 mod plan;
 mod planner_settings;
+mod planning;
 mod plpgsql;
 mod prepare;
 mod query;
@@ -44,7 +46,7 @@ pub mod walk;
 pub use analyze::{
     CursorTable, NewView, SUPPRESS_REDUNDANT, ValueFor, analyze_function, analyze_view,
     check_domain_expression, check_stored_trigger, check_trigger, check_view, condition_columns,
-    define_check, define_default, define_domain_check, view_not_updatable,
+    define_check, define_default, define_domain_check, view_not_updatable, writable,
 };
 pub use collation::refuse_uncollated;
 pub use column_names::{rename_column, rename_field};
@@ -60,6 +62,7 @@ pub use deparse::shown::{shown_domain_check, shown_expression, trigger_condition
 pub use deparse::{definitions, view_text};
 pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use exec::numbered_rows::NumberedRows;
+pub use exec::trigger::fire;
 pub use explain::ExplainOptions;
 pub use expr::object_input as object_number;
 pub use functions::{is_function_shown, is_operator_shown};

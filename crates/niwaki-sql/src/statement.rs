@@ -15,7 +15,8 @@ use crate::explain::{self, ExplainOptions};
 use crate::expr::measure::Measures;
 use crate::expr::{Running, Runtime, State};
 use crate::parse::ParsedStatement;
-use crate::plan::{FunctionBodies, PlanNode, estimate};
+use crate::plan::{FunctionBodies, PlanNode};
+use crate::planning::estimate;
 use crate::store::TableLock;
 
 /// A statement after analysis.

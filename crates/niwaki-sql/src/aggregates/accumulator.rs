@@ -8,9 +8,9 @@ use niwaki_types::{Array, Datum, Interval, Numeric, Spread, TypeError, TypeOid, 
 
 use super::ordered_set::OrderedRows;
 use super::regression::{Pairs, Squares};
-use super::{AggregateKind, Regression};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::function::{AggregateKind, Regression};
 use crate::functions::JsonAggregate;
 use crate::types::{ANY_ARRAY, element_of};
 

@@ -8,49 +8,9 @@ use std::sync::OnceLock;
 
 use niwaki_types::Spread;
 
-use crate::functions::{ByName, Function, functions, index};
+use crate::function::{AggregateKind, Function, OrderedSet, Regression};
+use crate::functions::{ByName, functions, index};
 pub(crate) use accumulator::Accumulator;
-pub(crate) use ordered_set::OrderedSet;
-pub(crate) use regression::Regression;
-
-/// The computation of an aggregate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AggregateKind {
-    CountRows,
-    Count,
-    /// The sum of int2 or int4 values, which fits int8.
-    SumInt,
-    SumNumeric,
-    SumFloat4,
-    SumFloat8,
-    SumInterval,
-    AverageNumeric,
-    AverageFloat,
-    AverageInterval,
-    /// The variance or standard deviation of exact numbers.
-    SpreadNumeric(Spread),
-    /// The variance or standard deviation of floats.
-    SpreadFloat(Spread),
-    /// A statistic of how the two floats of each row depend on each other.
-    Regression(Regression),
-    Min,
-    Max,
-    BoolAnd,
-    BoolOr,
-    BitAnd,
-    BitOr,
-    BitXor,
-    StringAgg,
-    BytesAgg,
-    ArrayAgg,
-    /// `json_agg`, or `jsonb_agg` if `binary`. With `object` it is the aggregate of pairs.
-    Json {
-        binary: bool,
-        object: bool,
-    },
-    /// An aggregate WITHIN GROUP.
-    OrderedSet(OrderedSet),
-}
 
 /// Decides whether a function of this name is an aggregate.
 pub(crate) fn is_aggregate(name: &str) -> bool {

@@ -16,50 +16,7 @@ use niwaki_types::growing::{charge_parts, elements_bytes, value_bytes};
 use niwaki_types::{Array, Datum, TypeOid, compare, write_float8};
 
 use crate::error::{Result, SqlError};
-
-/// The computation of an ordered-set aggregate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OrderedSet {
-    /// The first value whose position reaches the fraction of the rows.
-    PercentileDisc,
-    /// The value at a fraction of the way, interpolated between two rows.
-    PercentileCont,
-    /// The most frequent value.
-    Mode,
-    /// The rank of a hypothetical row.
-    Rank,
-    DenseRank,
-    PercentRank,
-    CumeDist,
-}
-
-impl OrderedSet {
-    /// Returns the hypothetical-set aggregate of this name. The window functions of the same names
-    /// rank existing rows.
-    pub(crate) fn hypothetical(name: &str) -> Option<Self> {
-        Some(match name {
-            "rank" => Self::Rank,
-            "dense_rank" => Self::DenseRank,
-            "percent_rank" => Self::PercentRank,
-            "cume_dist" => Self::CumeDist,
-            _ => return None,
-        })
-    }
-
-    /// Returns the result type of a hypothetical-set aggregate.
-    pub(crate) fn result_of_hypothetical(self) -> TypeOid {
-        if matches!(self, Self::PercentRank | Self::CumeDist) {
-            TypeOid::FLOAT8
-        } else {
-            TypeOid::INT8
-        }
-    }
-
-    /// Decides whether the aggregate ranks a hypothetical row.
-    pub(crate) fn is_hypothetical(self) -> bool {
-        matches!(self, Self::Rank | Self::DenseRank | Self::PercentRank | Self::CumeDist)
-    }
-}
+use crate::function::OrderedSet;
 
 /// The running state of one ordered-set aggregate in one group.
 #[derive(Clone, Debug)]
@@ -351,7 +308,8 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregates::{Accumulator, AggregateKind};
+    use crate::aggregates::Accumulator;
+    use crate::function::AggregateKind;
 
     /// A text that is much larger than what holds it.
     fn text(letter: &str) -> Datum {

@@ -5,23 +5,7 @@
 use niwaki_types::{Datum, Spread};
 
 use crate::error::{Result, SqlError};
-
-/// The statistic of pairs of floats (y, x).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Regression {
-    Count,
-    SquaresX,
-    SquaresY,
-    Products,
-    AverageX,
-    AverageY,
-    Determination,
-    Slope,
-    Intercept,
-    PopulationCovariance,
-    SampleCovariance,
-    Correlation,
-}
+use crate::function::Regression;
 
 #[cold]
 fn overflow() -> SqlError {

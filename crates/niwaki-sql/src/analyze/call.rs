@@ -9,7 +9,8 @@ use super::Analyzer;
 use crate::aggregates::is_aggregate;
 use crate::error::{Result, SqlError};
 use crate::expr::{CastPurpose, Expr, ExprKind};
-use crate::functions::{Function, functions_named, operators_named};
+use crate::function::Function;
+use crate::functions::{functions_named, operators_named};
 use crate::types::{
     ANY, ANY_ARRAY, ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, ANY_ELEMENT, ANY_ENUM, ANY_NONARRAY,
     CastContext, array_of, cast_path, category, converts_implicitly, element_of, is_preferred,
@@ -362,7 +363,7 @@ impl Analyzer<'_> {
             let resolved = self
                 .choose_operator(name, &[text, text])
                 .map_err(|reason| self.operator_error(name, &types, location, &reason))?;
-            return Ok(Expr::call(resolved.function, arguments, text, location));
+            return Ok(crate::functions::call(resolved.function, arguments, text, location));
         }
         let mut arguments = Vec::with_capacity(operands.len());
         for (operand, ty) in operands.into_iter().zip(&resolved.arguments) {
@@ -375,7 +376,7 @@ impl Analyzer<'_> {
                 _ => operand,
             });
         }
-        Ok(Expr::call(resolved.function, arguments, resolved.result, location))
+        Ok(crate::functions::call(resolved.function, arguments, resolved.result, location))
     }
 
     /// Refuses to compare arrays whose elements have no order.

@@ -347,7 +347,7 @@ impl Analyzer<'_> {
             .first()
             .copied()
             .ok_or_else(|| SqlError::internal("no function jsonb_extract_path"))?;
-        Ok(Expr::call(function, arguments, TypeOid::JSONB, location))
+        Ok(crate::functions::call(function, arguments, TypeOid::JSONB, location))
     }
 
     fn type_cast(&mut self, cast: &protobuf::TypeCast) -> Result<Expr> {
@@ -392,7 +392,7 @@ impl Analyzer<'_> {
             .first()
             .copied()
             .ok_or_else(|| SqlError::internal(format!("no function {name}")))?;
-        let call = Expr::call(function, Vec::new(), function.result, location);
+        let call = crate::functions::call(function, Vec::new(), function.result, location);
         // A precision above 6 digits means 6 digits.
         Ok(Self::with_typmod(call, typmod.min(6), true))
     }

@@ -8,11 +8,13 @@ use super::group_by::level_of;
 use super::named_arguments::has_names;
 use super::scope::{Place, Within};
 use super::{Analyzer, names_of};
-use crate::aggregates::{AggregateKind, OrderedSet, aggregates_named, is_aggregate};
+use crate::aggregates::{aggregates_named, is_aggregate};
 use crate::error::{Result, SqlError};
 use crate::expr::collation::STRING_COMPARISON;
 use crate::expr::{Collation, Expr, ExprKind};
-use crate::functions::{Eval, Function, functions_named, of_json_objects, variadic_forms};
+use crate::function::{AggregateKind, OrderedSet};
+use crate::function::{Eval, Function};
+use crate::functions::{functions_named, of_json_objects, variadic_forms};
 use crate::query::{AggregateCall, SetCall, SetFunction, is_volatile};
 use crate::types::{
     ANY, ANY_ELEMENT, ANY_NONARRAY, CastContext, CastPath, cast_path, category, element_of,
@@ -201,12 +203,13 @@ impl Analyzer<'_> {
             );
         }
         if resolved.function.returns_set() {
-            let function = resolved.function.under(Collation::of_all(&converted));
+            let function =
+                crate::functions::under(resolved.function, Collation::of_all(&converted));
             let function = SetFunction::Builtin(function);
             return self.set_call(function, converted, resolved.result.into(), location);
         }
         let own_syntax = call.funcformat() == protobuf::CoercionForm::CoerceSqlSyntax;
-        let value = Expr::call(resolved.function, converted, resolved.result, location);
+        let value = crate::functions::call(resolved.function, converted, resolved.result, location);
         Ok(Expr { own_syntax, ..value })
     }
 

@@ -14,7 +14,8 @@ use super::{Analyzer, names_of};
 use crate::context::{ColumnInfo, RecordFields};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::functions::{Function, functions_named, of_json_objects, takes_json};
+use crate::function::Function;
+use crate::functions::{functions_named, of_json_objects, takes_json};
 use crate::query::{ItemKind, JoinTree, JsonRecords, SetFunction};
 use crate::types::CastContext;
 

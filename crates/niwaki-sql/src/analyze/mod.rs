@@ -83,6 +83,7 @@ pub use trigger::{SUPPRESS_REDUNDANT, check_stored_trigger, check_trigger, condi
 pub use view::{NewView, analyze_view, check_view, view_not_updatable};
 pub(crate) use view::{ViewQuery, view_query, view_statement};
 use with::{Context, Cte, Recursion};
+pub use write_view::writable;
 
 /// State of the analysis of one statement.
 pub(crate) struct Analyzer<'a> {

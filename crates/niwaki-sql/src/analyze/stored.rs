@@ -21,7 +21,7 @@ use crate::context::AnalyzeContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 use crate::numbered::{InNumbers, Number, number_of, numbered, string_of};
-use crate::plpgsql::RowName;
+use crate::query::RowName;
 use crate::types::{CastContext, is_polymorphic};
 
 /// The kinds of index expressions.

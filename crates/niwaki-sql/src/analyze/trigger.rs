@@ -14,10 +14,10 @@ use super::{Analyzer, names_of};
 use crate::context::{AnalyzeContext, ColumnInfo};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::plpgsql::{BodyAction, RowName, read_body};
+use crate::plpgsql::{BodyAction, read_body};
 use crate::query::{
-    ModifyQuery, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall, TriggerStep,
-    reads_slots,
+    ModifyQuery, RowName, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall,
+    TriggerStep, reads_slots,
 };
 use crate::types::{CastContext, cast_path};
 use crate::walk::each_node;

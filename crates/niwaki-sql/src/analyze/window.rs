@@ -7,7 +7,7 @@ use super::scope::{Place, Within};
 use super::{Analyzer, names_of};
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
-use crate::functions::WindowFunction;
+use crate::function::WindowFunction;
 use crate::query::{
     AggregateCall, Bound, Exclusion, Frame, FrameMode, SortKey, Window, WindowBody, WindowCall,
     expr_outer_slots, is_volatile,

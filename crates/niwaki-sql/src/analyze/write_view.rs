@@ -56,35 +56,30 @@ enum ColumnTarget {
     Computed,
 }
 
-impl Writable {
-    /// Returns the permitted changes of a relation in a catalog.
-    pub fn of(relation: &Arc<Relation>, catalog: &CatalogState) -> Self {
-        if relation.kind == RelationKind::Table {
-            let columns = relation.columns.iter().map(|column| !column.dropped).collect();
-            return Self { rows: true, columns };
+/// Returns the permitted changes of a relation in a catalog.
+pub fn writable(relation: &Arc<Relation>, catalog: &CatalogState) -> Writable {
+    if relation.kind == RelationKind::Table {
+        let columns = relation.columns.iter().map(|column| !column.dropped).collect();
+        return Writable { rows: true, columns };
+    }
+    let Some(definition) = relation.query.as_ref().filter(|_| relation.kind == RelationKind::View)
+    else {
+        return Writable::default();
+    };
+    let settings =
+        TextSettings { types: Arc::clone(catalog.types_of_values()), ..TextSettings::default() };
+    let context =
+        AnalyzeContext { catalog, text: &settings, ..crate::sessionless::analyze_context(0) };
+    let mut analyzer = Analyzer::new(&context, "", Vec::new());
+    let written = analyzer
+        .view_rows(relation, definition)
+        .and_then(|query| analyzer.written(relation, &query, ModifyKind::Delete, false));
+    match written {
+        Ok((_, written)) => {
+            let columns = written.columns.iter().map(|c| c.table_column().is_some()).collect();
+            Writable { rows: true, columns }
         }
-        let Some(definition) =
-            relation.query.as_ref().filter(|_| relation.kind == RelationKind::View)
-        else {
-            return Self::default();
-        };
-        let settings = TextSettings {
-            types: Arc::clone(catalog.types_of_values()),
-            ..TextSettings::default()
-        };
-        let context =
-            AnalyzeContext { catalog, text: &settings, ..crate::sessionless::analyze_context(0) };
-        let mut analyzer = Analyzer::new(&context, "", Vec::new());
-        let written = analyzer
-            .view_rows(relation, definition)
-            .and_then(|query| analyzer.written(relation, &query, ModifyKind::Delete, false));
-        match written {
-            Ok((_, written)) => {
-                let columns = written.columns.iter().map(|c| c.table_column().is_some()).collect();
-                Self { rows: true, columns }
-            }
-            Err(_) => Self::default(),
-        }
+        Err(_) => Writable::default(),
     }
 }
 

@@ -90,6 +90,6 @@ impl Definitions for Texts {
     }
 
     fn writable(&self, relation: &Arc<Relation>, catalog: &CatalogState) -> Writable {
-        Writable::of(relation, catalog)
+        crate::analyze::writable(relation, catalog)
     }
 }

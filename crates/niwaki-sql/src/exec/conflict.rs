@@ -8,6 +8,7 @@ use niwaki_types::Datum;
 use super::modify::{
     assigned_values, changed_inside, check_bounds, check_row, returned, schema_name,
 };
+use super::trigger::FireTriggers;
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;

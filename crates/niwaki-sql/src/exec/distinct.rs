@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_table::{KeyedRows, RunReader};
 use niwaki_types::{ColumnType, Datum, read_tagged_row, write_tagged_row};
 
-use super::spill::{Partition, Partitions, encode_columns, reader};
+use super::spill::{Partition, Partitions, count_written, encode_columns, reader};
 use super::start;
 use super::unique_rows::UniqueRows;
 use crate::error::{Result, SqlError};
@@ -196,8 +196,8 @@ impl SetOperation {
         self.space.table(rows.memory(), rows.len());
         if !later.is_empty() {
             let matching = matching.finish()?;
-            self.space.wrote(&later);
-            self.space.wrote(&matching);
+            count_written(&mut self.space, &later);
+            count_written(&mut self.space, &matching);
             let pairs = later.into_iter().zip(matching);
             self.pending.extend(pairs.filter(|(left, _)| left.rows.records() > 0));
         }

@@ -22,7 +22,7 @@ use self::written::{Parts, arguments};
 use super::batches::{BatchStep, Kept};
 use super::ordered_input::OrderedInput;
 use super::parallel::Division;
-use super::spill::Partitions;
+use super::spill::{Partitions, count_written};
 use super::states::{GroupOf, Growth, States};
 use crate::error::Result;
 use crate::expr::measure::SpaceUse;
@@ -475,7 +475,7 @@ impl Groups {
         }
         let partitions = self.later.take().map(Partitions::finish).transpose()?;
         let partitions = partitions.unwrap_or_default();
-        space.wrote(&partitions);
+        count_written(space, &partitions);
         Ok(partitions)
     }
 

@@ -18,7 +18,7 @@ use niwaki_types::{
 };
 
 use super::join::{keeps_inner, make_room, put};
-use super::spill::{Partition, Partitions, reader};
+use super::spill::{Partition, Partitions, count_written, reader};
 use super::{Demand, start_for};
 use crate::error::Result;
 use crate::expr::measure::SpaceUse;
@@ -225,7 +225,7 @@ impl HashJoin {
         self.rest = 0;
         self.space.table(self.table.memory(), self.table.ends.len());
         self.later = later.map(Partitions::finish).transpose()?.unwrap_or_default();
-        self.space.wrote(&self.later);
+        count_written(&mut self.space, &self.later);
         if let Some(measures) = &mut rt.state.measures {
             measures.add_space(&self.plan, self.space);
         }
@@ -259,7 +259,7 @@ impl HashJoin {
                 None => Partitions::new(rt, later.len(), self.level)?,
             };
             let probes = probes.finish()?;
-            self.space.wrote(&probes);
+            count_written(&mut self.space, &probes);
             let wanted = |(inner, outer): &(Partition, Partition)| {
                 inner.rows.records() > 0 && (outer.rows.records() > 0 || keeps_inner(kind))
             };

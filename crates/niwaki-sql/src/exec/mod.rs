@@ -33,7 +33,7 @@ mod sorted_aggregate;
 mod source;
 pub(crate) mod spill;
 mod states;
-mod trigger;
+pub(crate) mod trigger;
 mod unique;
 mod unique_rows;
 mod window;

@@ -8,6 +8,7 @@ use niwaki_types::{Datum, TypeOid};
 
 use super::conflict::upsert;
 use super::partitions::leaf_of_row;
+use super::trigger::FireTriggers;
 use super::{Demand, start, start_for};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};

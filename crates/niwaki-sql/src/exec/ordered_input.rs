@@ -12,9 +12,11 @@
 use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
 
-use crate::aggregates::{Accumulator, AggregateKind};
+use crate::aggregates::Accumulator;
+
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind, Runtime};
+use crate::function::AggregateKind;
 use crate::query::AggregateCall;
 use crate::spool::{KeyTable, checked};
 

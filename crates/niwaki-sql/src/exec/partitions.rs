@@ -12,6 +12,7 @@ use super::modify::{
     Attempt, Rules, check_bounds, check_rules, failing_row, judged_row, lock_for_triggers,
     new_values, returned_from, schema_name, shown_value,
 };
+use super::trigger::FireTriggers;
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;

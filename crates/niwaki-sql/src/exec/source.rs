@@ -10,7 +10,7 @@ use super::json_records;
 use crate::error::{Result, SqlError};
 use crate::expr::nested::shared_rows::SharedReader;
 use crate::expr::{Expr, Running, Runtime, Step};
-use crate::functions::{Eval, Function};
+use crate::function::{Eval, Function};
 use crate::plan::PlanNode;
 use crate::query::{SetFunction, fields_of_rows};
 use crate::spool::{KeptReader, RowKeeper};

@@ -105,9 +105,7 @@ pub(super) fn reader(rows: Run<KeyedRows>, rt: &Runtime<'_, '_>) -> Result<RunRe
     Ok(reader)
 }
 
-impl SpaceUse {
-    /// Counts written partitions.
-    pub(super) fn wrote(&mut self, partitions: &[Partition]) {
-        self.disk += partitions.iter().map(|partition| partition.rows.bytes()).sum::<u64>();
-    }
+/// Counts written partitions.
+pub(super) fn count_written(space: &mut SpaceUse, partitions: &[Partition]) {
+    space.disk += partitions.iter().map(|partition| partition.rows.bytes()).sum::<u64>();
 }

@@ -3,10 +3,11 @@
 use niwaki_types::{Datum, Numeric, TypeOid, VectorData};
 
 use super::ordered_input::OrderedInput;
-use crate::aggregates::{Accumulator, AggregateKind};
+use crate::aggregates::Accumulator;
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{Batch, Rows, Runtime, Values};
+use crate::function::AggregateKind;
 use crate::query::AggregateCall;
 
 /// The group of each row of a batch.

@@ -14,21 +14,18 @@ use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::expr::measure::Measures;
 use crate::plan::FiredTrigger;
-use crate::plpgsql::RowName;
-use crate::query::{RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall};
+use crate::query::{RowName, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall};
 use crate::spool::row_bytes;
 
-impl FiredTrigger {
-    /// Fires the trigger.
-    ///
-    /// # Errors
-    /// The errors of the trigger's function.
-    pub fn fire(&self, exec: &mut ExecContext<'_>) -> Result<()> {
-        let mut state = fresh_state(self.functions.clone());
-        let mut rt = Runtime { exec, params: &[], state: &mut state };
-        let rows = Rows::new(&self.triggers, self.old.as_deref(), self.new.clone());
-        run(&self.call, rows, &mut rt).map(|_| ())
-    }
+/// Fires a trigger that waited for the end of its statement.
+///
+/// # Errors
+/// The errors of the trigger's function.
+pub fn fire(trigger: &FiredTrigger, exec: &mut ExecContext<'_>) -> Result<()> {
+    let mut state = fresh_state(trigger.functions.clone());
+    let mut rt = Runtime { exec, params: &[], state: &mut state };
+    let rows = Rows::new(&trigger.triggers, trigger.old.as_deref(), trigger.new.clone());
+    run(&trigger.call, rows, &mut rt).map(|_| ())
 }
 
 /// A check of the row that a BEFORE trigger leaves.
@@ -79,14 +76,48 @@ impl Rows {
     }
 }
 
-impl RowTriggers {
+/// Fires row triggers.
+pub(super) trait FireTriggers {
     /// Fires the BEFORE triggers of a change, one after the other.
     /// `new` is the row after the change, if there is one, and the triggers may replace it. Returns
     /// false if a trigger prevents the change.
     ///
     /// # Errors
     /// The errors of conditions and functions.
-    pub(super) fn before(
+    fn before(
+        &self,
+        event: TriggerEvent,
+        old: Option<&[Datum]>,
+        new: Option<&mut Vec<Datum>>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool>;
+
+    /// Fires the BEFORE triggers, as [`before`](Self::before) does. `look` checks the row that each
+    /// trigger leaves.
+    fn before_each(
+        &self,
+        event: TriggerEvent,
+        old: Option<&[Datum]>,
+        new: Option<&mut Vec<Datum>>,
+        look: Look<'_>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool>;
+
+    /// Notes the AFTER triggers of a change that was made.
+    ///
+    /// # Errors
+    /// The errors of conditions; `53200` when too many rows wait for their triggers.
+    fn after(
+        self: &Arc<Self>,
+        event: TriggerEvent,
+        old: Option<&[Datum]>,
+        new: Option<&[Datum]>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()>;
+}
+
+impl FireTriggers for RowTriggers {
+    fn before(
         &self,
         event: TriggerEvent,
         old: Option<&[Datum]>,
@@ -96,9 +127,7 @@ impl RowTriggers {
         self.before_each(event, old, new, &|_, _, _| Ok(()), rt)
     }
 
-    /// Fires the BEFORE triggers, as [`before`](Self::before) does. `look` checks the row that each
-    /// trigger leaves.
-    pub(super) fn before_each(
+    fn before_each(
         &self,
         event: TriggerEvent,
         old: Option<&[Datum]>,
@@ -145,11 +174,7 @@ impl RowTriggers {
         Ok(true)
     }
 
-    /// Notes the AFTER triggers of a change that was made.
-    ///
-    /// # Errors
-    /// The errors of conditions; `53200` when too many rows wait for their triggers.
-    pub(super) fn after(
+    fn after(
         self: &Arc<Self>,
         event: TriggerEvent,
         old: Option<&[Datum]>,
@@ -197,7 +222,7 @@ fn run(call: &TriggerCall, rows: Rows, rt: &mut Runtime<'_, '_>) -> Result<Optio
         TriggerAction::Body(body) => {
             let around = rt.exec.calls;
             rt.exec.calls = around.inside_trigger();
-            let returned = body.run(rows, rt);
+            let returned = run_body(body, rows, rt);
             rt.exec.calls = around;
             returned
         }
@@ -222,40 +247,47 @@ fn suppress_redundant(call: &TriggerCall, rows: Rows) -> Result<Option<Vec<Datum
     Ok(if same { None } else { rows.take(RowName::New) })
 }
 
-impl TriggerBody {
-    fn run(&self, mut rows: Rows, rt: &mut Runtime<'_, '_>) -> Result<Option<Vec<Datum>>> {
-        rows.values.extend(self.variables.iter().cloned());
-        // The statement's own CASE expressions are not the body's.
-        let operands = std::mem::take(&mut rt.state.case_operands);
-        let result = self.steps(&mut rows, rt);
-        rt.state.case_operands = operands;
-        let row = result?;
-        Ok(row.and_then(|row| rows.take(row)))
-    }
+/// Runs a body, and returns the row that it returns.
+fn run_body(
+    body: &TriggerBody,
+    mut rows: Rows,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Option<Vec<Datum>>> {
+    rows.values.extend(body.variables.iter().cloned());
+    // The statement's own CASE expressions are not the body's.
+    let operands = std::mem::take(&mut rt.state.case_operands);
+    let result = run_steps(body, &mut rows, rt);
+    rt.state.case_operands = operands;
+    let row = result?;
+    Ok(row.and_then(|row| rows.take(row)))
+}
 
-    /// Runs the statements up to RETURN.
-    fn steps(&self, rows: &mut Rows, rt: &mut Runtime<'_, '_>) -> Result<Option<RowName>> {
-        for step in &self.steps {
-            match &step.kind {
-                StepKind::Return(row) => return Ok(*row),
-                StepKind::Wrong(error) => return Err(error.clone()),
-                StepKind::Assign { row, column, value, text } => {
-                    let value = value.eval(&rows.values, rt).map_err(|error| {
-                        error
-                            .within_context(format!("PL/pgSQL assignment \"{text}\""))
-                            .within_context(format!(
-                                "PL/pgSQL function {} line {} at assignment",
-                                self.function, step.line
-                            ))
-                    })?;
-                    let slot = rows.slot(*row, *column);
-                    rows.values[slot] = value;
-                    rows.has[Rows::place(*row)] = true;
-                }
+/// Runs the statements up to RETURN.
+fn run_steps(
+    body: &TriggerBody,
+    rows: &mut Rows,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Option<RowName>> {
+    for step in &body.steps {
+        match &step.kind {
+            StepKind::Return(row) => return Ok(*row),
+            StepKind::Wrong(error) => return Err(error.clone()),
+            StepKind::Assign { row, column, value, text } => {
+                let value = value.eval(&rows.values, rt).map_err(|error| {
+                    error.within_context(format!("PL/pgSQL assignment \"{text}\"")).within_context(
+                        format!(
+                            "PL/pgSQL function {} line {} at assignment",
+                            body.function, step.line
+                        ),
+                    )
+                })?;
+                let slot = rows.slot(*row, *column);
+                rows.values[slot] = value;
+                rows.has[Rows::place(*row)] = true;
             }
         }
-        let message = "control reached end of trigger procedure without RETURN";
-        Err(SqlError::new("2F005", message)
-            .with_context(format!("PL/pgSQL function {}", self.function)))
     }
+    let message = "control reached end of trigger procedure without RETURN";
+    Err(SqlError::new("2F005", message)
+        .with_context(format!("PL/pgSQL function {}", body.function)))
 }

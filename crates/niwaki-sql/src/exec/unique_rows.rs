@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_table::{KeyedRows, RunReader};
 use niwaki_types::{Datum, read_tagged_row, write_tagged_row};
 
-use super::spill::{Partition, Partitions, reader};
+use super::spill::{Partition, Partitions, count_written, reader};
 use crate::error::Result;
 use crate::expr::Runtime;
 use crate::expr::measure::SpaceUse;
@@ -83,7 +83,7 @@ impl UniqueRows {
             self.seen = KeyTable::default();
             if let Some(later) = self.later.take() {
                 let partitions = later.finish()?;
-                self.space.wrote(&partitions);
+                count_written(&mut self.space, &partitions);
                 self.pending.extend(partitions.into_iter().filter(|p| p.rows.records() > 0));
             }
             let Some(Partition { rows, level }) = self.pending.pop() else {

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use super::{Describing, Shown, json};
 use crate::deparse::plain::{Names, expression};
-use crate::plan::{PlanNode, estimate};
+use crate::plan::PlanNode;
+use crate::planning::estimate;
 
 /// The label of keys without grouping sets, and of an empty grouping set. [`HASH_KEY`] labels each
 /// other set.

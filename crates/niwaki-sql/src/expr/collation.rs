@@ -4,7 +4,7 @@ use niwaki_catalog::{Oid, collation_name, type_collation};
 use niwaki_types::{ColumnType, TypeOid};
 
 use super::{Expr, ExprKind, Nested, SubQueryKind};
-use crate::functions::{Function, T};
+use crate::function::{Function, T};
 
 /// The collation `default` of text types, for values without another collation.
 pub(crate) const DEFAULT: Oid = Oid(100);

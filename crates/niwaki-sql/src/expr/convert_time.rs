@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_types::{Datum, TextSettings, TimeTz, TypeOid, datetime};
 
 use crate::error::Result;
-use crate::functions::wrong_types;
+use crate::function::wrong_types;
 
 /// Converts between date, timestamp and timestamptz in the session's time zone.
 ///

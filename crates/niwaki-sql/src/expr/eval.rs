@@ -21,7 +21,7 @@ use super::{
 };
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-use crate::functions::{Eval, Function};
+use crate::function::{Eval, Function};
 use crate::plan::{FunctionBodies, SubPlan};
 use crate::spool::KeptRows;
 use crate::types::format_oid;

@@ -6,7 +6,7 @@ use std::slice::from_ref;
 use niwaki_types::{Datum, TypeOid};
 
 use super::{Expr, Quantifier, SubQuery, SubQueryKind};
-use crate::functions::Function;
+use crate::function::Function;
 use crate::plan::SubPlan;
 
 /// A look-up among the rows of a query.

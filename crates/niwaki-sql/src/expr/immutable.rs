@@ -4,7 +4,7 @@ use niwaki_types::TypeOid;
 
 use super::{Expr, ExprKind};
 use crate::error::{Result, SqlError};
-use crate::functions::{Function, Volatility};
+use crate::function::{Function, Volatility};
 use crate::types::{CastContext, CastPath, cast_path, element_of};
 
 /// Refuses casts to domains. Only the catalog defines a domain, and the catalog is not at hand

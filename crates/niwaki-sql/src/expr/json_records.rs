@@ -6,7 +6,7 @@ use niwaki_types::{Datum, Record, TypeOid};
 
 use super::{Expr, Runtime};
 use crate::error::{Result, SqlError};
-use crate::functions::fields_of_objects;
+use crate::function::Eval;
 use crate::query::JsonRecords;
 
 /// Returns the one composite value, or NULL if there is neither a row nor an object.
@@ -71,7 +71,11 @@ pub(crate) fn each(
         Some(Datum::Null) | None => objects.push(vec![None; width]),
         Some(json) => {
             let emit = &mut |object| objects.push(object);
-            fields_of_objects(records.function, json, &records.fields, rt.exec, emit)?;
+            let Eval::Objects(objects) = &records.function.eval else {
+                let name = records.function.name;
+                return Err(SqlError::internal(format!("{name} makes no rows of objects")));
+            };
+            (objects.body)(records.function, json, &records.fields, rt.exec, emit)?;
         }
     }
     for object in objects {

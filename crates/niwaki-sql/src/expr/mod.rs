@@ -27,7 +27,7 @@ use std::sync::Arc;
 use niwaki_catalog::{Oid, Relation};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use crate::functions::Function;
+use crate::function::Function;
 use crate::plan::SubPlan;
 use crate::query::{JsonRecords, Query};
 use crate::types::is_polymorphic;
@@ -356,15 +356,6 @@ impl Expr {
             own_syntax: false,
             location: -1,
         }
-    }
-    pub(crate) fn call(
-        function: &'static Function,
-        arguments: Vec<Expr>,
-        ty: TypeOid,
-        location: i32,
-    ) -> Self {
-        let function = function.under(Collation::of_all(&arguments));
-        Self::new(ExprKind::Call { function, arguments }, ty, location)
     }
     pub(crate) fn column_type(&self) -> ColumnType {
         ColumnType { oid: self.ty, typmod: self.typmod, domain: self.domain }

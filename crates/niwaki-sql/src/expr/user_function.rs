@@ -5,7 +5,7 @@ use niwaki_types::{TypeOid, quote_identifier};
 
 use super::{Expr, ExprKind};
 use crate::context::RecordFields;
-use crate::functions::{Function, Volatility};
+use crate::function::{Function, Volatility};
 use crate::query::{DEPTH_MAX, Growth, depth, nodes, volatile_inside};
 
 /// The identity of a function in a call, with the types of its parameters there. A polymorphic

@@ -10,7 +10,7 @@ use niwaki_types::{Array, Datum, KeyOrder, TypeOid, encode_key};
 
 use super::{Expr, ExprKind, Nested, Runtime, Values, for_key, key_type};
 use crate::error::Result;
-use crate::functions::{Function, Volatility};
+use crate::function::{Function, Volatility};
 use crate::spool::KeyTable;
 use crate::types::element_of;
 

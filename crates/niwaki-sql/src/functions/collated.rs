@@ -3,19 +3,30 @@
 
 use std::sync::OnceLock;
 
-use super::{ByName, Function, index, pattern, regexp, text};
-use crate::expr::Collation;
+use niwaki_types::TypeOid;
 
-impl Function {
-    /// Returns the variant of the function for arguments of this collation.
-    pub(crate) fn under(&'static self, collation: Collation) -> &'static Self {
-        if !collation.is_ascii() {
-            return self;
-        }
-        static MAP: OnceLock<ByName> = OnceLock::new();
-        let tables = [text::ASCII, regexp::ASCII, pattern::ASCII_OPERATORS];
-        let named = MAP.get_or_init(|| index(&tables)).get(self.name);
-        let same = named.and_then(|all| all.iter().find(|one| one.arguments == self.arguments));
-        same.copied().unwrap_or(self)
+use super::{ByName, Function, index, pattern, regexp, text};
+use crate::expr::{Collation, Expr, ExprKind};
+
+/// Returns the variant of a function for arguments of this collation.
+pub(crate) fn under(function: &'static Function, collation: Collation) -> &'static Function {
+    if !collation.is_ascii() {
+        return function;
     }
+    static MAP: OnceLock<ByName> = OnceLock::new();
+    let tables = [text::ASCII, regexp::ASCII, pattern::ASCII_OPERATORS];
+    let named = MAP.get_or_init(|| index(&tables)).get(function.name);
+    let same = named.and_then(|all| all.iter().find(|one| one.arguments == function.arguments));
+    same.copied().unwrap_or(function)
+}
+
+/// Creates a call of a function, in the variant for the collation of the arguments.
+pub(crate) fn call(
+    function: &'static Function,
+    arguments: Vec<Expr>,
+    ty: TypeOid,
+    location: i32,
+) -> Expr {
+    let function = under(function, Collation::of_all(&arguments));
+    Expr::new(ExprKind::Call { function, arguments }, ty, location)
 }

@@ -4,13 +4,12 @@ mod advisory;
 mod arrays;
 mod binary;
 pub(crate) mod catalog;
-pub(crate) mod collated;
+mod collated;
 mod column_size;
 mod definitions;
 mod enums;
 mod format;
 mod formatting;
-mod function;
 mod information;
 mod inspect;
 mod json;
@@ -28,6 +27,7 @@ mod random;
 mod regexp;
 mod routines;
 mod shown;
+mod signatures;
 mod sizes;
 mod system;
 mod tables;
@@ -41,16 +41,15 @@ mod unicode;
 mod uuid;
 mod windows;
 
-pub(crate) use function::{
-    ByName, EmitRow, Eval, Function, Objects, RowsFunction, T, Volatility, functions, index,
-    wrong_types,
-};
-pub(crate) use json::{
-    JsonAggregate, fields_of_objects, is_unsupported, of_json_objects, takes_json,
-};
+pub(crate) use collated::{call, under};
+pub(crate) use json::{JsonAggregate, is_unsupported, of_json_objects, takes_json};
 pub(crate) use quote::string_constant;
+pub(crate) use signatures::{ByName, functions, index};
 pub(crate) use tables::{
     arguments_text, compare_function, functions_named, operators_named, variadic_forms,
 };
 pub use tables::{is_function_shown, is_operator_shown};
-pub(crate) use windows::WindowFunction;
+
+use crate::function::{
+    EmitRow, Function, Objects, ObjectsFunction, RowsFunction, T, WindowFunction, wrong_types,
+};

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use niwaki_env::hash::HashSet;
 use niwaki_types::TypeOid;
 
-use super::function::{ByName, Function, index};
+use super::{ByName, Function, index};
 use super::{
     advisory, arrays, binary, catalog, column_size, definitions, enums, format, formatting,
     information, inspect, json, math, moments, operators, overlaps, partitions, pattern, prewarm,

@@ -1,43 +1,6 @@
 //! The signatures of window functions, which the executor computes.
 
-use super::{Function, functions};
-
-/// A function that is only called over a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WindowFunction {
-    RowNumber,
-    Rank,
-    DenseRank,
-    PercentRank,
-    CumeDist,
-    Ntile,
-    Lag,
-    Lead,
-    FirstValue,
-    LastValue,
-    NthValue,
-}
-
-use WindowFunction as W;
-
-impl WindowFunction {
-    /// Returns the function's name in SQL.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            W::RowNumber => "row_number",
-            W::Rank => "rank",
-            W::DenseRank => "dense_rank",
-            W::PercentRank => "percent_rank",
-            W::CumeDist => "cume_dist",
-            W::Ntile => "ntile",
-            W::Lag => "lag",
-            W::Lead => "lead",
-            W::FirstValue => "first_value",
-            W::LastValue => "last_value",
-            W::NthValue => "nth_value",
-        }
-    }
-}
+use super::{Function, WindowFunction as W, functions};
 
 // The strictness is as in PostgreSQL's catalog, although a window is asked for its rows whatever
 // the arguments are.

@@ -4,27 +4,13 @@
 
 mod append;
 mod backward;
-mod bitmap_path;
 mod called;
-mod comparison;
-mod cost;
-mod derived;
 mod estimate;
-mod extremes;
 mod function;
-mod group_count;
-mod index_path;
-mod joins;
-mod parallel;
-mod planner;
 mod pruning;
 mod scan;
-mod selectivity;
-mod tid_path;
 mod trigger;
-mod virtual_key;
 mod window;
-mod window_order;
 
 use std::sync::Arc;
 
@@ -39,13 +25,12 @@ use crate::query::{
     SetCall, SetFunction, SetKind, SlotRange, SortKey, WithinBound, has_query, is_volatile,
 };
 
-pub(crate) use append::{AppendMember, AppendPlan, is_early};
+pub(crate) use append::{AppendMember, AppendPlan, SYSTEM, is_early};
 pub use called::CalledFunctions;
-pub(crate) use estimate::{Estimate, estimate};
+pub(crate) use estimate::Estimate;
 pub(crate) use function::{BodyStatement, FunctionBodies, FunctionBody};
-pub(crate) use planner::plan_statement;
-pub(crate) use pruning::possible_leaves;
-pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
+pub(crate) use pruning::{key_compatible, possible_leaves};
+pub(crate) use scan::{BitmapPath, BitmapPlan, IndexPath, KeyCondition, PathPlan, ScanPlan};
 pub use trigger::FiredTrigger;
 pub(crate) use window::{WindowCalls, WindowPlan};
 

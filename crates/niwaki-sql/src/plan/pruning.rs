@@ -4,9 +4,8 @@
 //! matching row. NULL keys are in the partition for NULL, which strict conditions prune.
 
 use niwaki_catalog::{Bound, Edge, PartitionStrategy, Partitions, Relation, compare_edges};
-use niwaki_types::{Datum, KeyOrder, encode_key};
+use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
 
-use super::comparison::key_compatible;
 use crate::expr::{Expr, ExprKind, Fit, fit};
 
 /// Evaluates an expression that reads no column of the table, if its value is known.
@@ -423,4 +422,17 @@ fn key_of(value: &Datum, order: KeyOrder) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode_key(value, order, &mut bytes);
     bytes
+}
+
+/// Returns whether a value of type `value` can become a key of a column of type `column`. Both
+/// types must belong to one family, so that order and equality mean the same.
+pub(crate) fn key_compatible(column: TypeOid, value: TypeOid) -> bool {
+    use TypeOid as T;
+    let family = |t: TypeOid| match t {
+        T::INT2 | T::INT4 | T::INT8 => 1,
+        T::TEXT | T::VARCHAR | T::NAME => 2,
+        T::OID | T::REGCLASS => 3,
+        other => 1_000 + other.0,
+    };
+    family(column) == family(value)
 }

@@ -29,7 +29,7 @@ pub(crate) struct WindowCalls {
 impl WindowPlan {
     /// Builds the step over rows of `input_width` values. `wanted` marks the values that its
     /// functions or the steps above read. Queries inside expressions read whole rows.
-    pub(super) fn new(input_width: usize, wanted: &[bool], over_input: WindowCalls) -> Self {
+    pub(crate) fn new(input_width: usize, wanted: &[bool], over_input: WindowCalls) -> Self {
         let mut over_kept = over_input.clone();
         let mut exprs = over_kept.exprs_mut();
         let is_query = |part: &Expr| matches!(part.kind, ExprKind::SubQuery(_));

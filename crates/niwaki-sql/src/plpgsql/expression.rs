@@ -5,7 +5,8 @@ use pg_query::protobuf::{FuncCall, SelectStmt};
 
 use crate::aggregates::aggregates_named;
 use crate::error::{Result, SqlError};
-use crate::functions::{Eval, functions_named};
+use crate::function::Eval;
+use crate::functions::functions_named;
 use crate::walk::each_node;
 
 /// Refuses a text that is not an expression, and an expression that would have to run as a query.

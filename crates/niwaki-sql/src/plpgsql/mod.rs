@@ -7,31 +7,8 @@ mod expression;
 mod lexer;
 mod reader;
 
+use crate::query::RowName;
 pub use reader::read_body;
-
-/// One of the two rows that a body names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowName {
-    /// `NEW`
-    New,
-    /// `OLD`
-    Old,
-}
-
-impl RowName {
-    /// Returns the name as expressions write it.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Old => "old",
-        }
-    }
-
-    /// Returns the row of this name, in lower case.
-    pub(crate) fn of_word(word: &str) -> Option<Self> {
-        [Self::New, Self::Old].into_iter().find(|row| row.word() == word)
-    }
-}
 
 /// A statement of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]

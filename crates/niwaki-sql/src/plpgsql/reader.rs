@@ -2,8 +2,9 @@
 
 use super::expression::check_expression;
 use super::lexer::{Token, TokenKind, tokens};
-use super::{BodyAction, BodyStatement, RowName};
+use super::{BodyAction, BodyStatement};
 use crate::error::{Result, SqlError};
+use crate::query::RowName;
 
 /// Words that begin statements of PostgreSQL that are refused by name.
 const STATEMENTS: &[&str] = &[

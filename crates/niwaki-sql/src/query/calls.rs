@@ -1,9 +1,9 @@
 //! Calls of aggregates and of set-returning functions, and the keys of an order.
 
 use super::SetFunction;
-use crate::aggregates::AggregateKind;
 use crate::context::RecordFields;
 use crate::expr::Expr;
+use crate::function::AggregateKind;
 
 /// One aggregate of a query.
 #[derive(Clone, Debug)]

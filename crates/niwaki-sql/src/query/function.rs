@@ -6,7 +6,7 @@ use niwaki_types::{ColumnType, TypeOid};
 
 use crate::context::RecordFields;
 use crate::expr::{Expr, FieldNames, UserFunction};
-use crate::functions::{Function, Volatility};
+use crate::function::{Function, Volatility};
 use crate::types::{ANY_ELEMENT, element_of};
 
 /// The shape of a call's result for each row of the last statement.

@@ -34,7 +34,7 @@ pub(crate) use function::{JsonRecords, ResultShape, SetFunction, fields_of_rows}
 pub(crate) use grouping_sets::{CUBE_MAX, GroupingClause, GroupingItem, GroupingSets, SETS_MAX};
 pub(crate) use growth::{DEPTH_MAX, Growth, count_named, depth, nodes};
 pub(crate) use trigger::{
-    RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall, TriggerStep,
+    RowName, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall, TriggerStep,
 };
 pub(crate) use walk::{
     expr_outer_slots, expr_outer_slots_mut, has_query, reads_slots, shift_depth, volatile_inside,

@@ -8,7 +8,6 @@ use niwaki_types::Datum;
 
 use crate::error::SqlError;
 use crate::expr::Expr;
-use crate::plpgsql::RowName;
 
 /// The triggers that a change of a table fires, in the order of their names.
 ///
@@ -43,6 +42,30 @@ pub(crate) enum TriggerAction {
     SuppressRedundant,
     /// A function in PL/pgSQL.
     Body(TriggerBody),
+}
+
+/// One of the two rows that a body names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowName {
+    /// `NEW`
+    New,
+    /// `OLD`
+    Old,
+}
+
+impl RowName {
+    /// Returns the name as expressions write it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Old => "old",
+        }
+    }
+
+    /// Returns the row of this name, in lower case.
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        [Self::New, Self::Old].into_iter().find(|row| row.word() == word)
+    }
 }
 
 /// A function body whose names are resolved.

@@ -5,7 +5,7 @@ use super::{
     StatementBody, StatementQuery,
 };
 use crate::expr::{Expr, ExprKind, Nested};
-use crate::functions::Volatility;
+use crate::function::Volatility;
 
 type Visit<'v> = &'v mut dyn FnMut(&Expr, usize);
 type VisitMut<'v> = &'v mut dyn FnMut(&mut Expr, usize);

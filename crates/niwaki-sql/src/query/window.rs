@@ -2,7 +2,7 @@
 
 use super::{AggregateCall, SortKey};
 use crate::expr::{Expr, ExprKind};
-use crate::functions::WindowFunction;
+use crate::function::WindowFunction;
 
 /// The window functions of a query level.
 #[derive(Clone, Debug, Default)]

@@ -17,7 +17,8 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 use crate::ahead;
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind, coerce_length, is_immutable};
-use crate::functions::{Function, operators_named};
+use crate::function::Function;
+use crate::functions::operators_named;
 use crate::query::{From, JoinTree};
 use crate::types::category;
 
@@ -175,7 +176,7 @@ fn as_dates(expr: &Expr) -> Option<Expr> {
     };
     let (word, day) = day_of(word, time)?;
     let day = Expr::constant(Datum::Date(day), TypeOid::DATE, constant.location);
-    Some(Expr::call(comparison(word)?, vec![date, day], expr.ty, expr.location))
+    Some(crate::functions::call(comparison(word)?, vec![date, day], expr.ty, expr.location))
 }
 
 /// Returns the operator and day of a date comparison that is equivalent to comparing the date's

@@ -4,8 +4,8 @@
 
 use niwaki_types::TypeOid;
 
-use crate::aggregates::AggregateKind;
 use crate::expr::{Expr, ExprKind};
+use crate::function::AggregateKind;
 use crate::query::{AggregateCall, Body, Distinct, ItemKind, Query, Select, volatile_inside};
 
 /// Removes the order of FROM queries whose rows are only grouped. Groups and aggregates must not

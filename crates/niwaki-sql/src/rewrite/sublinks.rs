@@ -94,7 +94,7 @@ fn pull_one(from: &mut From, condition: Expr) -> Option<Expr> {
             let location = left.location;
             let slot = Expr { kind: ExprKind::Slot { depth: 0, slot: 0 }, ..left.clone() };
             let operands = vec![slot, right_cast.shifted(1)];
-            let on = Expr::call(function, operands, TypeOid::BOOL, location);
+            let on = crate::functions::call(function, operands, TypeOid::BOOL, location);
             any_join(from, query, vec![left], on)
         }
         (SubQueryKind::CompareRows(rows), query) => {
@@ -198,7 +198,7 @@ fn exists_fits(query: &Query) -> bool {
 /// once.
 pub(crate) struct AskedOnce {
     /// The equality operator.
-    pub(crate) function: &'static crate::functions::Function,
+    pub(crate) function: &'static crate::function::Function,
     /// The expression over the row around the query.
     pub(crate) left: Expr,
     /// The query. Its only column is compared with `left`.

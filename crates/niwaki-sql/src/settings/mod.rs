@@ -65,16 +65,3 @@ impl SettingError {
         Self { detail: Some(detail), ..self }
     }
 }
-
-impl From<SettingError> for crate::SqlError {
-    fn from(error: SettingError) -> Self {
-        let mut result = Self::new(error.sqlstate, error.message);
-        if let Some(detail) = error.detail {
-            result = result.with_detail(detail);
-        }
-        match error.hint {
-            Some(hint) => result.with_hint(hint),
-            None => result,
-        }
-    }
-}

@@ -54,7 +54,7 @@ fn tables(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             schema,
             name,
             text(kind),
-            yes_or_no(niwaki_sql::Writable::of(relation, reader.state).values()),
+            yes_or_no(niwaki_sql::writable(relation, reader.state).values()),
             yes_or_no(false),
             optional(temporary.then_some("PRESERVE")),
         ])?;
@@ -188,7 +188,7 @@ pub(crate) fn data_type(of: ColumnType) -> String {
 fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     let path = reader.shown_path();
     for relation in tables_and_views(reader) {
-        let writable = niwaki_sql::Writable::of(relation, reader.state);
+        let writable = niwaki_sql::writable(relation, reader.state);
         for (at, column) in relation.visible_columns() {
             let kind = column.column_type();
             let default = column.default.as_ref().filter(|_| column.identity.is_none());
@@ -453,7 +453,7 @@ fn views(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
                 Some("cascaded") => "CASCADED",
                 _ => "NONE",
             }));
-            let values = niwaki_sql::Writable::of(relation, reader.state).values();
+            let values = niwaki_sql::writable(relation, reader.state).values();
             row.extend([yes_or_no(values), yes_or_no(values)]);
             row.extend(std::iter::repeat_n(yes_or_no(false), 3));
             emit(&row)?;

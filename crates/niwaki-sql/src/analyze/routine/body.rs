@@ -12,7 +12,7 @@ use super::volatility_of;
 use crate::context::AnalyzeContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, FunctionKey, inline_call, keeps_promises};
-use crate::functions::Volatility;
+use crate::function::Volatility;
 use crate::plan::{BodyStatement, CalledFunctions, FunctionBody};
 use crate::query::{Body, Distinct, Growth, Query, ResultShape, StatementBody, StatementQuery};
 use crate::store::TableLock;

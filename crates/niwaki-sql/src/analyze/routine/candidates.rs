@@ -12,7 +12,8 @@ use crate::aggregates::is_aggregate;
 use crate::context::RecordFields;
 use crate::error::Result;
 use crate::expr::{Collation, Expr, ExprKind};
-use crate::functions::{Eval, Function, functions_named};
+use crate::function::{Eval, Function};
+use crate::functions::functions_named;
 use crate::numbered::{InNumbers, Number, number_of};
 use crate::query::{ResultShape, SetFunction};
 use crate::types::{

@@ -21,7 +21,7 @@ use super::Analyzer;
 use crate::context::RecordFields;
 use crate::error::Result;
 use crate::expr::{FunctionKey, UserFunction};
-use crate::functions::Volatility;
+use crate::function::Volatility;
 use crate::query::ResultShape;
 
 pub use define::analyze_function;

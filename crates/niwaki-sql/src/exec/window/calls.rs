@@ -8,7 +8,7 @@ use super::rows::Cursor;
 use crate::aggregates::Accumulator;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Runtime};
-use crate::functions::WindowFunction as W;
+use crate::function::WindowFunction as W;
 use crate::query::{AggregateCall, Bound, Exclusion, Window, WindowBody, is_volatile};
 
 /// The row for which a value is wanted, and the row's frame.

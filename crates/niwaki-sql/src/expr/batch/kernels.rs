@@ -9,7 +9,7 @@ use super::compare::{Comparison, compare};
 use super::{Values, is_plain_text};
 use crate::error::Result;
 use crate::expr::work_on;
-use crate::functions::{Eval, Function};
+use crate::function::{Eval, Function};
 
 /// One side of an operator: a number for each row, or one number for all rows.
 #[derive(Clone, Copy, Debug)]

@@ -20,7 +20,7 @@ use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData, encode_key};
 use super::eval::{missing_parameter, outer_slot};
 use super::{BoolTest, Expr, ExprKind, Runtime, value_lists};
 use crate::error::{Result, SqlError};
-use crate::functions::{Eval, Function};
+use crate::function::{Eval, Function};
 
 /// The longest array whose elements are compared with all rows one element at a time.
 const ELEMENTS_MAX: usize = 16;

@@ -8,7 +8,8 @@ use proptest::strategy::Union;
 
 use super::super::{Runtime, State};
 use super::*;
-use crate::functions::{Function, operators_named};
+use crate::function::Function;
+use crate::functions::operators_named;
 use crate::sessionless::with_context;
 use crate::types::array_of;
 
@@ -78,7 +79,7 @@ fn call(names: &'static [&'static str]) -> BoxedStrategy<Expr> {
     let call = |function: &'static Function| {
         let (left, right) = (leaf(function.arguments[0]), leaf(function.arguments[1]));
         (left, right).prop_map(move |(left, right)| {
-            Expr::call(function, vec![left, right], function.result, -1)
+            crate::functions::call(function, vec![left, right], function.result, -1)
         })
     };
     proptest::sample::select(functions).prop_flat_map(call).boxed()
@@ -256,7 +257,7 @@ fn what_is_decided_is_not_evaluated() {
     };
     let call = |name: &str, left, right| {
         let function = operator(name);
-        Expr::call(function, vec![left, right], function.result, -1)
+        crate::functions::call(function, vec![left, right], function.result, -1)
     };
     let slot = || Expr::slot(2, TypeOid::INT4.into());
     let not_zero = || call("<>", slot(), int(0));

@@ -17,7 +17,7 @@ use super::{Function, functions};
 use crate::error::{Result, SqlError};
 
 pub(crate) use build::JsonAggregate;
-pub(crate) use records::{fields_of_objects, of_json_objects, takes_json};
+pub(crate) use records::{of_json_objects, takes_json};
 
 fn wrong() -> SqlError {
     SqlError::internal("a JSON function was given values of other types")

@@ -10,21 +10,24 @@ use std::sync::Arc;
 
 use niwaki_types::{ColumnType, Datum, Jsonb, RawJson, RawKind, TypeOid};
 
-use super::super::{Function, Objects, functions};
+use super::super::{Function, Objects, ObjectsFunction, functions};
 use super::{invalid, text};
 use crate::context::{ExecContext, RecordFields};
 use crate::error::{Result, SqlError};
 use crate::types::element_of;
 
+const ONE: ObjectsFunction = ObjectsFunction { objects: Objects::One, body: fields_of_objects };
+const EACH: ObjectsFunction = ObjectsFunction { objects: Objects::Each, body: fields_of_objects };
+
 pub(in super::super) const FUNCTIONS: &[Function] = functions! {
-    "json_to_record" (JSON) RECORD strict single stable Objects(Objects::One);
-    "json_to_recordset" (JSON) RECORD nullable single stable Objects(Objects::Each);
-    "jsonb_to_record" (JSONB) RECORD strict single stable Objects(Objects::One);
-    "jsonb_to_recordset" (JSONB) RECORD nullable single stable Objects(Objects::Each);
-    "json_populate_record" (ELEMENT, JSON) ELEMENT nullable single stable Objects(Objects::One);
-    "json_populate_recordset" (ELEMENT, JSON) ELEMENT nullable single stable Objects(Objects::Each);
-    "jsonb_populate_record" (ELEMENT, JSONB) ELEMENT nullable single stable Objects(Objects::One);
-    "jsonb_populate_recordset" (ELEMENT, JSONB) ELEMENT nullable single stable Objects(Objects::Each);
+    "json_to_record" (JSON) RECORD strict single stable Objects(ONE);
+    "json_to_recordset" (JSON) RECORD nullable single stable Objects(EACH);
+    "jsonb_to_record" (JSONB) RECORD strict single stable Objects(ONE);
+    "jsonb_to_recordset" (JSONB) RECORD nullable single stable Objects(EACH);
+    "json_populate_record" (ELEMENT, JSON) ELEMENT nullable single stable Objects(ONE);
+    "json_populate_recordset" (ELEMENT, JSON) ELEMENT nullable single stable Objects(EACH);
+    "jsonb_populate_record" (ELEMENT, JSONB) ELEMENT nullable single stable Objects(ONE);
+    "jsonb_populate_recordset" (ELEMENT, JSONB) ELEMENT nullable single stable Objects(EACH);
 };
 
 /// Returns the function of this name, if it makes rows of JSON objects.
@@ -119,7 +122,7 @@ pub(crate) fn takes_json(column: ColumnType) -> bool {
 /// # Errors
 /// 22023 for a value that is not an object, or not an array of objects; 22P02 for a value that
 /// should be an array; 0A000 for an object in the place of a composite value.
-pub(crate) fn fields_of_objects(
+fn fields_of_objects(
     function: &Function,
     json: &Datum,
     fields: &RecordFields,

@@ -9,7 +9,8 @@ use super::path::{
 };
 use super::search::{Search, Set, sides_of};
 use crate::expr::Expr;
-use crate::plan::{JoinKind, cost};
+use crate::plan::JoinKind;
+use crate::planning::cost;
 use crate::query::{SlotRange, SortKey};
 
 /// Two sets of units to join, with one of them as the outer side.

@@ -11,11 +11,12 @@
 
 use niwaki_types::{Datum, TypeOid};
 
+use super::estimate;
 use super::scan::is_disabled;
-use super::{PlanNode, estimate};
-use crate::aggregates::AggregateKind;
 use crate::context::ColumnInfo;
 use crate::expr::{Expr, ExprKind};
+use crate::function::AggregateKind;
+use crate::plan::PlanNode;
 use crate::planner_settings::PlannerSettings;
 use crate::query::{
     AggregateCall, Body, Distinct, From, Grouping, OrderKey, Query, Select, Windowing, has_query,

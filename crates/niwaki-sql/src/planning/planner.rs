@@ -7,6 +7,7 @@ use niwaki_env::hash::HashMap;
 use niwaki_env::stack::{self, Deep};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
+use super::cost;
 use super::estimate::estimate;
 use super::extremes::{Extremes, comes_in_order, cost_of_all, extremes};
 use super::group_count::group_count;
@@ -14,13 +15,13 @@ use super::joins::{Leaf, LeafKind, Wanted, plan_joins};
 use super::parallel::{gather_inner, workers};
 use super::scan::table_rows;
 use super::window_order::{first_order, window_order, windowed};
-use super::{
-    MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SubPlan, WithPlan,
-    WorkingPlan, cost,
-};
 use crate::context::{AnalyzeContext, ColumnInfo};
 use crate::error::{Result, SqlError};
 use crate::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
+use crate::plan::{
+    MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SubPlan, WithPlan,
+    WorkingPlan,
+};
 use crate::planner_settings::PlannerSettings;
 use crate::query::{
     self, AggregateCall, Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType,

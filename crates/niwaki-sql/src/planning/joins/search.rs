@@ -11,7 +11,8 @@ use super::path::{PAGE_BYTES, Path, Paths, Shape, common_order};
 use super::{Finished, Joins};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::{JoinKind, PlanNode, cost};
+use crate::plan::{JoinKind, PlanNode};
+use crate::planning::cost;
 use crate::query::{JoinType, SlotRange, SortKey, asked_of, is_volatile, reads_only, reads_slots};
 
 /// A set of units, one bit for each.

@@ -35,10 +35,10 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_types::Datum;
 
-use super::PlanNode;
-use super::estimate::Estimate;
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
+use crate::plan::Estimate;
+use crate::plan::PlanNode;
 use crate::planner_settings::PlannerSettings;
 use crate::query::{JoinTree, SlotRange, SortKey, conjunction, is_volatile};
 

@@ -7,8 +7,8 @@ use niwaki_types::TypeOid;
 
 use super::{Leaf, LeafKind};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::scan::table_rows;
-use crate::plan::selectivity::{EQUAL, Estimator};
+use crate::planning::scan::table_rows;
+use crate::planning::selectivity::{EQUAL, Estimator};
 use crate::query::{JoinType, asked_of, reads_slots};
 
 /// Assumed number of distinct values of an expression without statistics.

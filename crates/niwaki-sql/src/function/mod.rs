@@ -1,13 +1,15 @@
 //! A function or operator: its signature and its implementation.
 
+mod kinds;
+
 use std::fmt;
 
-use niwaki_env::hash::HashMap;
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
-use super::WindowFunction;
-use crate::context::ExecContext;
+use crate::context::{ExecContext, RecordFields};
 use crate::error::{Result, SqlError};
+
+pub(crate) use kinds::{AggregateKind, OrderedSet, Regression, WindowFunction};
 
 /// The stability of a function's results, which decides when evaluation ahead of time is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,12 +39,31 @@ pub(crate) enum Eval {
     /// Returns a set of rows of several columns; allowed in FROM only.
     Rows(&'static RowsFunction),
     /// Returns rows of JSON objects, with columns that the query names; allowed in FROM only.
-    Objects(Objects),
+    Objects(ObjectsFunction),
     /// Computes one value from many rows, in the executor.
-    Aggregate(crate::aggregates::AggregateKind),
+    Aggregate(AggregateKind),
     /// Computes one value from the rows around the current one, in the executor.
     Window(WindowFunction),
 }
+
+/// A function that turns JSON objects into rows.
+#[derive(Clone, Copy)]
+pub(crate) struct ObjectsFunction {
+    /// The objects that the last argument holds.
+    pub(crate) objects: Objects,
+    /// Emits the fields of each object.
+    pub(crate) body: FieldsOfObjects,
+}
+
+/// Calls the last argument with the fields of each JSON object, in the order of the columns. A
+/// field is `None` where the object has no such key.
+pub(crate) type FieldsOfObjects = fn(
+    &Function,
+    &Datum,
+    &RecordFields,
+    &ExecContext<'_>,
+    &mut dyn FnMut(Vec<Option<Datum>>),
+) -> Result<()>;
 
 /// The objects that an argument holds, one for each result row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +106,12 @@ impl fmt::Debug for Function {
 
 impl Function {
     pub(crate) fn returns_set(&self) -> bool {
-        matches!(self.eval, Eval::Set(_) | Eval::Rows(_) | Eval::Objects(Objects::Each))
+        matches!(
+            self.eval,
+            Eval::Set(_)
+                | Eval::Rows(_)
+                | Eval::Objects(ObjectsFunction { objects: Objects::Each, .. })
+        )
     }
 
     /// Returns the function's schema.
@@ -185,43 +211,6 @@ impl T {
     pub(crate) const NONARRAY: TypeOid = crate::types::ANY_NONARRAY;
     pub(crate) const COMPATIBLE: TypeOid = crate::types::ANY_COMPATIBLE;
     pub(crate) const COMPATIBLES: TypeOid = crate::types::ANY_COMPATIBLE_ARRAY;
-}
-
-/// Writes a table of functions: `name(ARGUMENT TYPES) RESULT flags kind(body)`. The flags are
-/// `immutable`, `stable` or `volatile`, preceded by `nullable` when NULL arguments reach the body
-/// and by `variadic` when the last argument repeats.
-macro_rules! functions {
-    (@strict nullable) => { false };
-    (@strict strict) => { true };
-    (@variadic variadic) => { true };
-    (@variadic single) => { false };
-    (@volatility immutable) => { $crate::functions::Volatility::Immutable };
-    (@volatility stable) => { $crate::functions::Volatility::Stable };
-    (@volatility volatile) => { $crate::functions::Volatility::Volatile };
-    ($($name:literal ($($argument:ident),*) $result:ident $strict:ident $variadic:ident $volatility:ident $kind:ident($body:expr);)*) => {
-        &[$($crate::functions::Function {
-            name: $name,
-            arguments: &[$($crate::functions::T::$argument),*],
-            result: $crate::functions::T::$result,
-            variadic: $crate::functions::functions!(@variadic $variadic),
-            strict: $crate::functions::functions!(@strict $strict),
-            volatility: $crate::functions::functions!(@volatility $volatility),
-            eval: $crate::functions::Eval::$kind($body),
-        }),*]
-    };
-}
-pub(crate) use functions;
-
-/// Functions by their names.
-pub(crate) type ByName = HashMap<&'static str, Vec<&'static Function>>;
-
-/// Builds the index of function tables by name.
-pub(crate) fn index(tables: &[&'static [Function]]) -> ByName {
-    let mut map = ByName::default();
-    for function in tables.iter().copied().flatten() {
-        map.entry(function.name).or_default().push(function);
-    }
-    map
 }
 
 #[cold]

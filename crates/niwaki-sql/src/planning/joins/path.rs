@@ -4,9 +4,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::search::Set;
-use crate::plan::scan::DISABLED_COST;
-use crate::plan::{JoinKind, PlanNode, cost};
+use crate::plan::{JoinKind, PlanNode};
 use crate::planner_settings::{CostSettings, PlannerSettings};
+use crate::planning::cost;
+use crate::planning::scan::DISABLED_COST;
 use crate::query::{SlotRange, SortKey};
 
 /// Cost factor below which two paths count as equally expensive, as in PostgreSQL's fuzzy

@@ -6,7 +6,7 @@ use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
 use super::derived::{boolean, pattern};
 use crate::ahead;
 use crate::expr::{Expr, ExprKind, Fit, fit};
-use crate::functions::{Function, Volatility};
+use crate::function::{Function, Volatility};
 use crate::query::reads_only;
 
 /// Default selectivity of an equality without statistics.

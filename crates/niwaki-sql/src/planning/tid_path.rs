@@ -1,8 +1,9 @@
 //! Access paths by TID (`ctid`).
 
 use super::comparison::comparison;
-use super::scan::{Candidate, DISABLED_COST, ScanPath, Table};
+use super::scan::{Candidate, DISABLED_COST, Table};
 use crate::expr::{Expr, ExprKind};
+use crate::plan::PathPlan;
 
 pub(super) fn tid_candidates(table: &Table<'_>) -> Vec<Candidate> {
     let (context, costs) = (table.context, &table.context.settings.costs);
@@ -19,7 +20,7 @@ pub(super) fn tid_candidates(table: &Table<'_>) -> Vec<Candidate> {
         }
         match found.operator {
             "=" => candidates.push(Candidate {
-                path: ScanPath::Tids { value: found.value.clone(), condition: condition.clone() },
+                path: PathPlan::Tids { value: found.value.clone(), condition: condition.clone() },
                 covered: vec![number],
                 rows: 1.0,
                 startup: 0.0,
@@ -46,7 +47,7 @@ pub(super) fn tid_candidates(table: &Table<'_>) -> Vec<Candidate> {
     if !range_covered.is_empty() {
         let share = if lower.is_some() && upper.is_some() { 0.005 } else { 1.0 / 3.0 };
         candidates.push(Candidate {
-            path: ScanPath::TidRange {
+            path: PathPlan::TidRange {
                 lower,
                 upper,
                 conditions: range_covered.iter().map(|n| table.conditions[*n].clone()).collect(),

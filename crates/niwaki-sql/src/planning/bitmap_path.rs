@@ -4,8 +4,9 @@ use niwaki_types::TypeOid;
 
 use super::cost;
 use super::index_path::{IndexMatch, index_matches};
-use super::scan::{BitmapPath, BitmapPlan, Candidate, DISABLED_COST, ScanPath, Table};
+use super::scan::{Candidate, DISABLED_COST, Table};
 use crate::expr::{Expr, ExprKind};
+use crate::plan::{BitmapPath, BitmapPlan, PathPlan};
 use crate::query::{conjunction, split_conjuncts};
 
 /// A candidate bitmap.
@@ -38,7 +39,7 @@ pub(super) fn bitmap_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Ve
     let disabled = if table.context.settings.enable_bitmapscan { 0.0 } else { DISABLED_COST };
     let recheck = conditions_of(&best.plan);
     vec![Candidate {
-        path: ScanPath::Bitmap(Box::new(BitmapPath { plan: best.plan, recheck })),
+        path: PathPlan::Bitmap(Box::new(BitmapPath { plan: best.plan, recheck })),
         covered: best.covered,
         rows: table.output_rows,
         startup: best.cost,

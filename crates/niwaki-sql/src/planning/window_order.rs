@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use niwaki_types::{ColumnType, TypeOid};
 
-use super::{PlanNode, WindowCalls, WindowPlan};
 use crate::expr::{Expr, ExprKind};
+use crate::plan::{PlanNode, WindowCalls, WindowPlan};
 use crate::query::{SortKey, Windowing, is_constant};
 
 /// The window steps above a row source, with the properties of their output.

@@ -14,9 +14,11 @@
 
 use niwaki_types::{Datum, TypeOid};
 
-use super::scan::{Candidate, ScanPath};
+use super::scan::Candidate;
+
 use crate::expr::{BoolTest, Expr, ExprKind};
 use crate::functions::compare_function;
+use crate::plan::PathPlan;
 use crate::query::{conjunction, split_conjuncts};
 
 /// A condition that follows from another one.
@@ -52,7 +54,7 @@ pub(super) fn settle(best: &mut Candidate, conditions: &[Expr], given: usize, de
             best.covered.push(derived.of);
         }
     }
-    if let ScanPath::Bitmap(bitmap) = &mut best.path
+    if let PathPlan::Bitmap(bitmap) = &mut best.path
         && let Some(recheck) = bitmap.recheck.take()
     {
         let mut parts = Vec::new();

@@ -4,8 +4,8 @@
 
 use super::scan::table_rows;
 use super::selectivity::Estimator;
-use super::{PlanNode, ScanPlan};
 use crate::expr::Expr;
+use crate::plan::{PlanNode, ScanPlan};
 use crate::query::reads_slots;
 
 /// Assumed number of distinct values of an expression without statistics, as in PostgreSQL.

@@ -1,7 +1,5 @@
 //! Conditions that compare an operand of the table with a value known before the scan.
 
-use niwaki_types::TypeOid;
-
 use super::scan::Table;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{is_volatile, reads_only};
@@ -65,17 +63,4 @@ pub(super) fn comparison<'c>(condition: &'c Expr, table: &Table<'_>) -> Option<C
         }
         _ => None,
     }
-}
-
-/// Returns whether a value of type `value` can become a key of a column of type `column`. Both
-/// types must belong to one family, so that order and equality mean the same.
-pub(super) fn key_compatible(column: TypeOid, value: TypeOid) -> bool {
-    use TypeOid as T;
-    let family = |t: TypeOid| match t {
-        T::INT2 | T::INT4 | T::INT8 => 1,
-        T::TEXT | T::VARCHAR | T::NAME => 2,
-        T::OID | T::REGCLASS => 3,
-        other => 1_000 + other.0,
-    };
-    family(column) == family(value)
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::scan::table_size;
-use super::{JoinPlan, PathPlan, PlanNode};
-use crate::aggregates::AggregateKind;
 use crate::expr::{Expr, ExprKind};
-use crate::functions::Volatility;
+use crate::function::AggregateKind;
+use crate::function::Volatility;
+use crate::plan::{JoinPlan, PathPlan, PlanNode};
 use crate::planner_settings::PlannerSettings;
 use crate::query::{AggregateCall, Grouping};
 

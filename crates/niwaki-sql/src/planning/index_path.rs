@@ -3,10 +3,13 @@
 use niwaki_catalog::IndexColumn;
 use niwaki_table::KeySource;
 
-use super::comparison::{Comparison, comparison, key_compatible};
+use super::comparison::{Comparison, comparison};
+
 use super::cost::{self, IndexRead};
-use super::scan::{Candidate, DISABLED_COST, IndexPath, KeyCondition, ScanPath, Table};
+use super::scan::{Candidate, DISABLED_COST, Table};
 use crate::expr::{Expr, ExprKind, compiled, implies};
+use crate::plan::key_compatible;
+use crate::plan::{IndexPath, KeyCondition, PathPlan};
 use crate::query::{SortKey, reads_only, split_conjuncts};
 
 /// Assumed number of distinct values of a column that was not analyzed: PostgreSQL's guess.
@@ -444,7 +447,7 @@ pub(super) fn index_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Vec
                 )
         };
         candidates.push(Candidate {
-            path: ScanPath::Index(path),
+            path: PathPlan::Index(path),
             covered: found.satisfied(),
             rows: if found.point { 1.0 } else { table.output_rows },
             startup: 0.0,

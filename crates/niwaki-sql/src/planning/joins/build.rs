@@ -13,11 +13,13 @@ use super::search::{Search, Set, members, reads_ranges, sides_of};
 use super::{Finished, Joins, Leaf, LeafKind};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::append::plan_append;
-use crate::plan::estimate::{Estimate, estimate};
-use crate::plan::scan::{ScanContext, ScanPath, plan_scan};
-use crate::plan::virtual_key::virtual_key;
+use crate::plan::Estimate;
+use crate::plan::PathPlan;
 use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode, WorkingPlan};
+use crate::planning::append::plan_append;
+use crate::planning::estimate;
+use crate::planning::scan::{ScanContext, plan_scan};
+use crate::planning::virtual_key::virtual_key;
 use crate::query::{JoinType, SortKey, conjunction, is_volatile, reads_slots, split_conjuncts};
 
 /// Most sets of other units for which probing paths of a table are planned.
@@ -396,7 +398,7 @@ impl Search<'_, '_> {
                     split_conjuncts(filter, &mut left);
                 }
                 let is_left = |c: &usize| left.iter().any(|e| e.same(&self.conditions[*c].expr));
-                !matches!(plan.path, ScanPath::Sequential) && !with.iter().all(is_left)
+                !matches!(plan.path, PathPlan::Sequential) && !with.iter().all(is_left)
             }
             // The other units' values select partitions, or rows in each partition.
             PlanNode::Append(append) => append.uses_values(&|scan| {
@@ -405,7 +407,7 @@ impl Search<'_, '_> {
                     split_conjuncts(filter, &mut left);
                 }
                 let is_left = |c: &usize| left.iter().any(|e| e.same(&self.conditions[*c].expr));
-                !matches!(scan.path, ScanPath::Sequential) && !with.iter().all(is_left)
+                !matches!(scan.path, PathPlan::Sequential) && !with.iter().all(is_left)
             }),
             PlanNode::Virtual { key: Some((_, value)), .. } => {
                 let mut reads = false;

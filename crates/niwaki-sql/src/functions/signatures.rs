@@ -1,0 +1,42 @@
+//! The notation of the tables of functions, and their index by name.
+
+use niwaki_env::hash::HashMap;
+
+use crate::function::Function;
+
+/// Writes a table of functions: `name(ARGUMENT TYPES) RESULT flags kind(body)`. The flags are
+/// `immutable`, `stable` or `volatile`, preceded by `nullable` when NULL arguments reach the body
+/// and by `variadic` when the last argument repeats.
+macro_rules! functions {
+    (@strict nullable) => { false };
+    (@strict strict) => { true };
+    (@variadic variadic) => { true };
+    (@variadic single) => { false };
+    (@volatility immutable) => { $crate::function::Volatility::Immutable };
+    (@volatility stable) => { $crate::function::Volatility::Stable };
+    (@volatility volatile) => { $crate::function::Volatility::Volatile };
+    ($($name:literal ($($argument:ident),*) $result:ident $strict:ident $variadic:ident $volatility:ident $kind:ident($body:expr);)*) => {
+        &[$($crate::function::Function {
+            name: $name,
+            arguments: &[$($crate::function::T::$argument),*],
+            result: $crate::function::T::$result,
+            variadic: $crate::functions::functions!(@variadic $variadic),
+            strict: $crate::functions::functions!(@strict $strict),
+            volatility: $crate::functions::functions!(@volatility $volatility),
+            eval: $crate::function::Eval::$kind($body),
+        }),*]
+    };
+}
+pub(crate) use functions;
+
+/// Functions by their names.
+pub(crate) type ByName = HashMap<&'static str, Vec<&'static Function>>;
+
+/// Builds the index of function tables by name.
+pub(crate) fn index(tables: &[&'static [Function]]) -> ByName {
+    let mut map = ByName::default();
+    for function in tables.iter().copied().flatten() {
+        map.entry(function.name).or_default().push(function);
+    }
+    map
+}

@@ -1,0 +1,22 @@
+//! The planner: chooses for an analyzed query the cheapest plan that it knows.
+
+mod append;
+mod bitmap_path;
+mod comparison;
+mod cost;
+mod derived;
+mod estimate;
+mod extremes;
+mod group_count;
+mod index_path;
+mod joins;
+mod parallel;
+mod planner;
+mod scan;
+mod selectivity;
+mod tid_path;
+mod virtual_key;
+mod window_order;
+
+pub(crate) use estimate::estimate;
+pub(crate) use planner::plan_statement;
