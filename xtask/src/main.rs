@@ -11,8 +11,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy::main(),
-        ["functions"] => rewrite("the_document_is_up_to_date"),
-        ["settings"] => rewrite("the_settings_page_is_up_to_date"),
+        ["functions"] => rewrite("niwaki-functions", "the_document_is_up_to_date"),
+        ["settings"] => rewrite("niwaki-settings", "the_settings_page_is_up_to_date"),
         _ => {
             eprintln!("usage: cargo xtask tidy | functions | settings");
             ExitCode::from(2)
@@ -20,11 +20,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the test that compares a document with the tables that it is made from, and lets it write
+/// Runs the test of a package that compares a document with the tables that it is made from, and lets it write
 /// the document.
-fn rewrite(test: &str) -> ExitCode {
+fn rewrite(package: &str, test: &str) -> ExitCode {
     let status = Command::new(env!("CARGO"))
-        .args(["test", "-p", "niwaki-sql", "--lib", test])
+        .args(["test", "-p", package, "--lib", test])
         .env("NIWAKI_REWRITE", "1")
         .status();
     match status {

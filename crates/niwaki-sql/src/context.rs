@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Oid, Relation, SearchPath, SystemSource};
 use niwaki_env::stack::TooDeep;
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 
 use crate::definitions::Definitions;
-use crate::error::{Result, SqlError};
 use crate::expr::{Collation, Expr};
 use crate::plan::CalledFunctions;
-use crate::planner_settings::PlannerSettings;
 use crate::store::Store;
 
 /// The input of analysis and planning.

@@ -5,9 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Relation, SearchPath};
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, TextSettings};
-
-use crate::error::{Result, SqlError};
 
 /// The permitted changes of a relation.
 #[derive(Clone, Debug, Default)]

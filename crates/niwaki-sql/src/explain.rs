@@ -8,17 +8,17 @@ mod output;
 mod partitions;
 
 use niwaki_env::stack;
+use niwaki_parse::error::Result;
+use niwaki_settings::settings::changed_settings;
 use niwaki_types::Datum;
 
 use crate::context::ExecContext;
 use crate::deparse::plain::{Names, expression, sort_key};
-use crate::error::Result;
 use crate::expr::measure::{Measure, Measures, SpaceUse};
 use crate::expr::{Expr, ExprKind, Nested, Quantifier, SubQueryKind};
 use crate::plan::{BitmapPlan, JoinKey, JoinKind, PathPlan, PlanNode, ScanPlan};
 use crate::planning::estimate;
 use crate::query::{SetKind, SortKey};
-use crate::settings::changed_settings;
 use crate::store::ScanEffort;
 
 use json::json_string;

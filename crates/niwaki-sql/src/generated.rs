@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use niwaki_catalog::Relation;
 use niwaki_env::stack::{self, Deep};
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, Datum};
 
 use crate::analyze::{
     copy_condition, define_generation, generation_expression, table_expression, written_expression,
 };
 use crate::context::{AnalyzeContext, ExecContext};
-use crate::error::{Result, SqlError};
 use crate::expr::{
     Expr, ExprKind, Runtime, State, is_immutable, refuse_domains, refuse_user_functions,
 };

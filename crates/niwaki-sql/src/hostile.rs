@@ -3,10 +3,9 @@
 //! [`niwaki_env::hostile`] and the targets under `fuzz/` supply the data.
 
 use niwaki_env::hostile::Target;
-
-use crate::copy::{CopyInput, Fields, context};
-use crate::error::Result;
-use crate::utility::CopyOptions;
+use niwaki_parse::copy::{CopyInput, Fields, context};
+use niwaki_parse::error::Result;
+use niwaki_parse::utility::CopyOptions;
 
 /// The targets: name of a decoder, valid seed inputs, and the function that calls the decoder.
 pub const TARGETS: &[Target] = &[("copy_text", seeds, copy_text)];

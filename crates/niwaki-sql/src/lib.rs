@@ -4,14 +4,10 @@
 mod aggregates;
 mod ahead;
 mod analyze;
-mod collation;
-mod column_names;
 mod context;
-pub mod copy;
-mod database;
+pub use niwaki_parse::copy;
 mod definitions;
 mod deparse;
-mod error;
 mod exec;
 mod explain;
 mod expr;
@@ -22,10 +18,8 @@ mod generated;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 mod index_expression;
-mod numbered;
-pub mod parse;
+pub use niwaki_parse::parse;
 mod plan;
-mod planner_settings;
 mod planning;
 mod plpgsql;
 mod prepare;
@@ -35,32 +29,28 @@ mod rewrite;
 mod seeded_random;
 mod sequence_row;
 mod sessionless;
-pub mod settings;
+pub use niwaki_settings::settings;
 mod spool;
 mod statement;
 pub mod store;
-pub mod types;
-pub mod utility;
-pub mod walk;
+pub use niwaki_parse::types;
+pub use niwaki_parse::utility;
+pub use niwaki_parse::walk;
 
 pub use analyze::{
     CursorTable, NewView, SUPPRESS_REDUNDANT, ValueFor, analyze_function, analyze_view,
     check_domain_expression, check_stored_trigger, check_trigger, check_view, condition_columns,
     define_check, define_default, define_domain_check, view_not_updatable, writable,
 };
-pub use collation::refuse_uncollated;
-pub use column_names::{rename_column, rename_field};
 pub use context::{
     AdvisoryLock, AdvisoryNumber, AnalyzeContext, Calls, ColumnInfo, CommandTag, Completion,
     Environment, ExecContext, NothingLeft, RecordFields, RowSink, Scratch, StatementEnd,
     TEMP_CHUNK_BYTES,
 };
-pub use database::check_database;
 pub use definitions::{Definitions, Writable};
 pub use deparse::index_text::index_definition_text;
 pub use deparse::shown::{shown_domain_check, shown_expression, trigger_condition};
 pub use deparse::{definitions, view_text};
-pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use exec::numbered_rows::NumberedRows;
 pub use exec::trigger::fire;
 pub use explain::ExplainOptions;
@@ -71,9 +61,13 @@ pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,
     retyped_index_part,
 };
-pub use numbered::{Named, nextval_of, objects_named, type_number};
+pub use niwaki_parse::collation::refuse_uncollated;
+pub use niwaki_parse::column_names::{rename_column, rename_field};
+pub use niwaki_parse::database::check_database;
+pub use niwaki_parse::error::{ErrorFields, Result, Severity, SqlError};
+pub use niwaki_parse::numbered::{Named, nextval_of, objects_named, type_number};
+pub use niwaki_settings::planner_settings::{CostSettings, PlannerSettings};
 pub use plan::{CalledFunctions, FiredTrigger};
-pub use planner_settings::{CostSettings, PlannerSettings};
 pub use plpgsql::read_body;
 pub use prepare::{
     analyze, analyze_assigned, analyze_for_cursor, analyze_for_values, analyze_view_rows,

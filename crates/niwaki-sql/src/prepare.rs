@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use niwaki_catalog::{FunctionDefinition, Relation};
 use niwaki_env::stack;
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::parse::ParsedStatement;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 
@@ -12,9 +14,7 @@ use crate::analyze::{
     Analyzed, Analyzer, ValueFor, assigned_value, check_body, note_relation, view_statement,
 };
 use crate::context::AnalyzeContext;
-use crate::error::{Result, SqlError};
 use crate::explain::ExplainOptions;
-use crate::parse::ParsedStatement;
 use crate::plan::{CalledFunctions, FunctionBodies, PlanNode};
 use crate::planning::plan_statement;
 use crate::query::StatementQuery;

@@ -7,14 +7,14 @@
 use std::sync::OnceLock;
 
 use niwaki_catalog::{CatalogState, Oid, PG_CATALOG, Relation, SearchPath, SystemSource};
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
 use niwaki_types::{ColumnMask, Datum, TextSettings};
 
 use crate::context::{AnalyzeContext, Calls, Environment, ExecContext, NothingLeft, Scratch};
 use crate::definitions::{Definitions, Outside};
-use crate::error::{Result, SqlError};
-use crate::planner_settings::PlannerSettings;
 use crate::store::{
     InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState,
     SharedStore, Store, TableLock,

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Relation};
 use niwaki_env::stack::{self, Deep};
+use niwaki_parse::error::{Result, Severity, SqlError};
+use niwaki_parse::parse::ParsedStatement;
 use niwaki_types::{Datum, TypeOid};
 
 use crate::analyze::CursorTable;
 use crate::context::{ColumnInfo, CommandTag, Completion, ExecContext, RowSink};
-use crate::error::{Result, Severity, SqlError};
 use crate::exec;
 use crate::exec::point::PointPlan;
 use crate::explain::{self, ExplainOptions};
 use crate::expr::measure::Measures;
 use crate::expr::{Running, Runtime, State};
-use crate::parse::ParsedStatement;
 use crate::plan::{FunctionBodies, PlanNode};
 use crate::planning::estimate;
 use crate::store::TableLock;

@@ -5,12 +5,12 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Oid, Relation};
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_table::{BitmapSource, RowTarget, ScanKeys};
 use niwaki_types::{ColumnMask, Datum, Vector};
 
 use crate::context::CommandTag;
-use crate::error::{Result, SqlError};
 use crate::plan::FiredTrigger;
 
 /// Size of large values, in bytes, after which a batch ends, however few rows it has: a thousand
@@ -254,14 +254,14 @@ pub trait SharedStore: Sync {
     /// calling thread. `catalog` is the statement's catalog.
     fn with_store(&self, catalog: &CatalogState, work: &mut dyn FnMut(&mut dyn Store));
 
-    /// Does the work of [`Environment::check_interrupts`](crate::Environment::check_interrupts) for
+    /// Does the work of [`Environment::check_interrupts`](crate::context::Environment::check_interrupts) for
     /// the session.
     ///
     /// # Errors
     /// `57014`, `57P01`, when the statement was interrupted.
     fn check_interrupts(&self) -> Result<()>;
 
-    /// Does the work of [`Environment::clock_timestamp`](crate::Environment::clock_timestamp).
+    /// Does the work of [`Environment::clock_timestamp`](crate::context::Environment::clock_timestamp).
     fn clock_timestamp(&self) -> i64;
 }
 

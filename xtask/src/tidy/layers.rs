@@ -6,7 +6,7 @@
 use super::{Finding, Tree};
 
 /// Bottom to top.
-const ORDER: [&str; 21] = [
+const ORDER: &[&str] = &[
     "niwaki-allocator",
     "niwaki-env",
     "niwaki-types",
@@ -17,6 +17,8 @@ const ORDER: [&str; 21] = [
     "niwaki-table",
     "niwaki-vacuum",
     "niwaki-catalog",
+    "niwaki-settings",
+    "niwaki-parse",
     "niwaki-sql",
     "niwaki-system",
     "niwaki-directory",

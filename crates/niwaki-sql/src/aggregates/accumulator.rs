@@ -3,16 +3,16 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::{ANY_ARRAY, element_of};
 use niwaki_types::growing::{Charge, charge_elements, charge_more, value_bytes};
 use niwaki_types::{Array, Datum, Interval, Numeric, Spread, TypeError, TypeOid, compare};
 
 use super::ordered_set::OrderedRows;
 use super::regression::{Pairs, Squares};
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 use crate::function::{AggregateKind, Regression};
 use crate::functions::JsonAggregate;
-use crate::types::{ANY_ARRAY, element_of};
 
 /// The running state of one aggregate in one group.
 #[derive(Clone, Debug)]

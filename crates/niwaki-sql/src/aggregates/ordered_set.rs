@@ -12,10 +12,10 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::{charge_parts, elements_bytes, value_bytes};
 use niwaki_types::{Array, Datum, TypeOid, compare, write_float8};
 
-use crate::error::{Result, SqlError};
 use crate::function::OrderedSet;
 
 /// The running state of one ordered-set aggregate in one group.

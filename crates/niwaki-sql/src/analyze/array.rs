@@ -1,13 +1,13 @@
 //! Arrays in expressions: constructors and subscripts.
 
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::{CastContext, array_of, element_of};
 use niwaki_types::{ARRAY_DIMENSIONS_MAX, ColumnType, Datum, TypeOid};
 use pg_query::protobuf;
 use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Subscripts};
-use crate::types::{CastContext, array_of, element_of};
 
 impl Analyzer<'_> {
     /// Analyzes `ARRAY[…]`. Arrays as elements make one more dimension. `wanted` is the element

@@ -1,16 +1,16 @@
 //! Values outside of a query: EXECUTE parameters, partition bounds, defaults of new columns.
 
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::parse::ParsedStatement;
+use niwaki_parse::types::CastContext;
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::NodeEnum;
 
 use super::scope::{Place, Scope};
 use super::{Analyzed, Analyzer};
 use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
-use crate::error::{Result, SqlError};
 use crate::expr::Expr;
-use crate::parse::ParsedStatement;
 use crate::query::{Body, Distinct, From, Query, Select, StatementBody, StatementQuery, Windowing};
-use crate::types::CastContext;
 
 /// The use of a value, which decides what its expression may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,19 +3,19 @@
 use std::borrow::Cow;
 
 use niwaki_catalog::builtin_functions;
-use niwaki_types::{ColumnType, TypeOid};
-
-use super::Analyzer;
-use crate::aggregates::is_aggregate;
-use crate::error::{Result, SqlError};
-use crate::expr::{CastPurpose, Expr, ExprKind};
-use crate::function::Function;
-use crate::functions::{functions_named, operators_named};
-use crate::types::{
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::{
     ANY, ANY_ARRAY, ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, ANY_ELEMENT, ANY_ENUM, ANY_NONARRAY,
     CastContext, array_of, cast_path, category, converts_implicitly, element_of, is_preferred,
     type_by_name,
 };
+use niwaki_types::{ColumnType, TypeOid};
+
+use super::Analyzer;
+use crate::aggregates::is_aggregate;
+use crate::expr::{CastPurpose, Expr, ExprKind};
+use crate::function::Function;
+use crate::functions::{functions_named, operators_named};
 
 /// Marks the implicit cast of a comparison operand from a date or timestamp: such a cast has a
 /// wider range than the type.

@@ -1,12 +1,14 @@
 //! Coercions: conversion of expressions to the types that their context requires.
 
 use niwaki_catalog::type_collation;
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::{
+    CastContext, CastPath, cast_path, category, converts_implicitly, is_preferred,
+};
 use niwaki_types::{ColumnType, Datum, InputContext, TypeOid};
 
 use super::Analyzer;
-use crate::error::{Result, SqlError};
 use crate::expr::{CastPurpose, Expr, ExprKind, object_input, path_input, shows_names};
-use crate::types::{CastContext, CastPath, cast_path, category, converts_implicitly, is_preferred};
 
 impl Analyzer<'_> {
     /// Converts to a type if the context allows it; returns `None` otherwise.

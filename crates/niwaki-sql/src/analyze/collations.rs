@@ -1,11 +1,11 @@
 //! Collation conflicts: refuses expressions whose parts have incompatible collations.
 
 use niwaki_catalog::{Oid, collation_name};
+use niwaki_parse::collation::refuse_uncollated;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use super::Analyzer;
-use crate::collation::refuse_uncollated;
-use crate::error::{Result, SqlError};
 use crate::expr::collation::{STRING_COMPARISON, is_collated};
 use crate::expr::{Collation, Expr};
 

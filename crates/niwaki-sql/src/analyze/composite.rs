@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::{CastContext, element_of};
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::protobuf::{AIndirection, RowExpr};
 use pg_query::{Node, NodeEnum};
@@ -13,10 +15,8 @@ use pg_query::{Node, NodeEnum};
 use super::scope::{Item, ItemColumn, Place, system_column};
 use super::{Analyzer, names_of};
 use crate::context::RecordFields;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, RowValue, shows_names};
 use crate::functions::compare_function;
-use crate::types::{CastContext, element_of};
 
 /// Most fields of a row, the same as for the columns of a result (PostgreSQL's limit).
 pub(super) const FIELDS_MAX: usize = 1664;

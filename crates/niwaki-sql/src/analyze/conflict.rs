@@ -6,6 +6,8 @@ use niwaki_catalog::{
     ConstraintTime, IndexColumn, IndexDefinition, IndexEntry, Oid, Relation, StoredExpression,
     type_collation,
 };
+use niwaki_parse::collation::collation_named;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{IndexDefinition as OpenIndex, KeySource};
 use niwaki_types::TypeOid;
 use pg_query::protobuf::{self, OnConflictAction, SortByDir, SortByNulls};
@@ -15,8 +17,6 @@ use super::scope::{Place, Scope};
 use super::stored::{IndexPart, index_expression};
 use super::write_view::WriteTarget;
 use super::{Analyzer, names_of};
-use crate::collation::collation_named;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, compiled, implies};
 use crate::query::{ConflictPlan, ConflictUpdate, conjunction, split_conjuncts};
 use crate::store::RowLock;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, RelationKind};
+use niwaki_parse::error::Result;
 use niwaki_types::{ColumnType, Datum};
 use pg_query::protobuf;
 
 use super::Analyzer;
 use super::scope::{Item, SYSTEM_COLUMNS};
 use super::targets::Target;
-use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{ItemKind, LockTarget};
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Identity, Relation, TriggerEvent};
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid};
 use pg_query::protobuf;
 use pg_query::{Node, NodeEnum};
@@ -14,7 +15,6 @@ use super::trigger::FiredBy;
 use super::write_view::WriteTarget;
 use super::{Analyzer, table_expression};
 use crate::context::ColumnInfo;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
     From, ItemKind, JoinTree, ModifyKind, ModifyQuery, ModifySource, split_conjuncts,

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use niwaki_catalog::Oid;
 use niwaki_env::stack;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, TypeOid};
 
 use super::Analyzer;
 use super::stored::Form;
 use crate::context::AnalyzeContext;
-use crate::error::{Result, SqlError};
 use crate::expr::{Collation, DomainRules, Expr, ExprKind};
 use crate::query::volatile_inside;
 

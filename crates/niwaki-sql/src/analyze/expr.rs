@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use niwaki_catalog::type_collation;
 use niwaki_env::stack;
+use niwaki_parse::collation::{collation_named, refuse_uncollated};
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::{CastContext, array_of, cast_path, element_of};
 use niwaki_types::{ColumnType, Datum, Numeric, TypeOid};
 use pg_query::protobuf::{
     self, BoolExprType, BoolTestType, MinMaxOp, NullTestType, SqlValueFunctionOp, SubLinkType,
@@ -15,15 +18,12 @@ use pg_query::{Node, NodeEnum};
 use super::rows::row_of;
 use super::scope::Place;
 use super::{Analyzer, IndexPart, names_of};
-use crate::collation::{collation_named, refuse_uncollated};
-use crate::error::{Result, SqlError};
 use crate::expr::collation::is_collated;
 use crate::expr::{
     BoolTest, Collation, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind,
 };
 use crate::functions::functions_named;
 use crate::query::{Query, nodes};
-use crate::types::{CastContext, array_of, cast_path, element_of};
 
 /// Work units of analyzing one expression node: about the bytes of its memory, one or two
 /// kilobytes.

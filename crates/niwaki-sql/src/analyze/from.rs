@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, RelationKind};
 use niwaki_env::stack;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, JoinType as JoinWord};
 use pg_query::{Node, NodeEnum};
@@ -15,7 +16,6 @@ use super::window::options as frame;
 use super::write_view::WriteTarget;
 use super::{Analyzer, names_of};
 use crate::context::ColumnInfo;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::query::{ItemKind, JoinForm, JoinNode, JoinTree, JoinType, ModifyKind, split_conjuncts};
 use crate::store::TableLock;

@@ -1,5 +1,10 @@
 //! Calls of functions, aggregates and set-returning functions.
 
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::{
+    ANY, ANY_ELEMENT, ANY_NONARRAY, CastContext, CastPath, cast_path, category, element_of,
+    type_by_name,
+};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::{Node, NodeEnum, protobuf};
 
@@ -9,17 +14,12 @@ use super::named_arguments::has_names;
 use super::scope::{Place, Within};
 use super::{Analyzer, names_of};
 use crate::aggregates::{aggregates_named, is_aggregate};
-use crate::error::{Result, SqlError};
 use crate::expr::collation::STRING_COMPARISON;
 use crate::expr::{Collation, Expr, ExprKind};
 use crate::function::{AggregateKind, OrderedSet};
 use crate::function::{Eval, Function};
 use crate::functions::{functions_named, of_json_objects, variadic_forms};
 use crate::query::{AggregateCall, SetCall, SetFunction, is_volatile};
-use crate::types::{
-    ANY, ANY_ELEMENT, ANY_NONARRAY, CastContext, CastPath, cast_path, category, element_of,
-    type_by_name,
-};
 
 impl Analyzer<'_> {
     pub(super) fn function_call(&mut self, call: &protobuf::FuncCall) -> Result<Expr> {

@@ -1,6 +1,7 @@
 //! GROUP BY: analyzes the group expressions and the grouping sets.
 
 use niwaki_env::stack;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::TypeOid;
 use pg_query::protobuf::{self, CoercionForm, GroupingSetKind, RowExpr};
 use pg_query::{Node, NodeEnum};
@@ -8,7 +9,6 @@ use pg_query::{Node, NodeEnum};
 use super::Analyzer;
 use super::scope::{Place, Within};
 use super::targets::Target;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::query::{CUBE_MAX, GroupingClause, GroupingItem, SETS_MAX, expr_outer_slots};
 

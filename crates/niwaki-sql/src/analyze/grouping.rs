@@ -1,8 +1,9 @@
 //! Queries with aggregates: rewrites expressions above the grouping to read its output row.
 
+use niwaki_parse::error::Result;
+
 use super::Analyzer;
 use super::group_by::{GroupBy, level_of};
-use crate::error::Result;
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::query::{AggregateCall, Query, shift_depth};
 
@@ -156,7 +157,7 @@ impl Analyzer<'_> {
         result
     }
 
-    fn ungrouped(&self, slot: usize, location: i32, nested: bool) -> crate::SqlError {
+    fn ungrouped(&self, slot: usize, location: i32, nested: bool) -> niwaki_parse::error::SqlError {
         let name = self.scopes.last().and_then(|scope| {
             scope.items.iter().filter(|item| !item.name.is_empty()).find_map(|item| {
                 item.columns

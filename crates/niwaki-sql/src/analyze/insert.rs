@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Identity, Relation, TriggerEvent};
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::element_of;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, OnConflictAction, OverridingKind};
 use pg_query::{Node, NodeEnum};
@@ -14,10 +16,8 @@ use super::scope::{Place, Scope};
 use super::trigger::FiredBy;
 use super::write_view::WriteTarget;
 use crate::context::ColumnInfo;
-use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 use crate::query::{ConflictPlan, ModifyKind, ModifyQuery, ModifySource};
-use crate::types::element_of;
 
 /// The target columns of an INSERT, as in [`InsertTarget`], and the subscripts after each.
 type GivenColumns<'n> = (Vec<Option<usize>>, Vec<&'n [Node]>);

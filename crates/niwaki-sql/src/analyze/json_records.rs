@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::CastContext;
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::{NodeEnum, protobuf};
 
@@ -12,12 +14,10 @@ use super::call::choose;
 use super::scope::Place;
 use super::{Analyzer, names_of};
 use crate::context::{ColumnInfo, RecordFields};
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::function::Function;
 use crate::functions::{functions_named, of_json_objects, takes_json};
 use crate::query::{ItemKind, JoinTree, JsonRecords, SetFunction};
-use crate::types::CastContext;
 
 /// Returns the function that a call names, if it converts JSON objects to rows.
 pub(super) fn function_of_objects(call: &protobuf::FuncCall) -> Option<&'static Function> {

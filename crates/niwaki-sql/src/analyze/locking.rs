@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
+use niwaki_parse::error::{Result, SqlError};
 use pg_query::protobuf::{LockClauseStrength, LockWaitPolicy, LockingClause};
 use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
-use crate::error::{Result, SqlError};
 use crate::query::{Body, Distinct, FromItem, ItemKind, LockTarget, Query};
 use crate::store::{LockWait, RowLock, TableLock};
 

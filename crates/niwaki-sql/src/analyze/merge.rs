@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{RelationKind, TriggerEvent};
+use niwaki_parse::error::{Result, SqlError};
 use pg_query::protobuf::{self, CmdType, MergeMatchKind};
 use pg_query::{Node, NodeEnum};
 
@@ -13,7 +14,6 @@ use super::Analyzer;
 use super::scope::{Place, Scope};
 use super::trigger::FiredBy;
 use super::write_view::WriteTarget;
-use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 use crate::query::{
     From, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, MergeAction, MergeQuery, ModifyKind,

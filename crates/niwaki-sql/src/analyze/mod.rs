@@ -54,13 +54,13 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
 use niwaki_env::hash::HashMap;
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::parse::position_of;
 use niwaki_types::TypeOid;
 use pg_query::{Node, NodeEnum};
 
 use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
-use crate::error::{Result, SqlError};
 use crate::expr::DomainRules;
-use crate::parse::position_of;
 use crate::query::{SharedQuery, StatementBody, StatementQuery};
 use crate::store::TableLock;
 

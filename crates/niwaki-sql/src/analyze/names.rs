@@ -1,10 +1,10 @@
 //! Name resolution of columns.
 
+use niwaki_parse::error::{Result, SqlError};
 use pg_query::{NodeEnum, protobuf};
 
 use super::scope::{Item, ItemColumn, Place, Scope, system_column};
 use super::{Analyzer, names_of};
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::query::shift_depth;
 

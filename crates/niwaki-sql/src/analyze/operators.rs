@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::{array_of, converts_implicitly, element_of};
 use niwaki_types::{Datum, TypeOid};
 use pg_query::protobuf::{self, AExprKind};
 use pg_query::{Node, NodeEnum};
@@ -10,9 +12,7 @@ use super::call::compared;
 use super::expr::copy_of;
 use super::rows::{compares_rows, row_of};
 use super::{Analyzer, names_of};
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::types::{array_of, converts_implicitly, element_of};
 
 impl Analyzer<'_> {
     pub(super) fn operator_expr(&mut self, expr: &protobuf::AExpr) -> Result<Expr> {

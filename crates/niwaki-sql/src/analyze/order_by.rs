@@ -1,5 +1,7 @@
 //! ORDER BY, DISTINCT and LIMIT.
 
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::CastContext;
 use niwaki_types::{Datum, TypeOid};
 use pg_query::protobuf::{self, LimitOption, SortByDir, SortByNulls, a_const};
 use pg_query::{Node, NodeEnum};
@@ -7,10 +9,8 @@ use pg_query::{Node, NodeEnum};
 use super::scope::Place;
 use super::targets::Target;
 use super::{Analyzer, names_of};
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::query::{Distinct, OrderKey};
-use crate::types::CastContext;
 
 impl Analyzer<'_> {
     /// Analyzes ORDER BY. Each key has the number of its target; a key that is no output column is

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{ColumnMap, Oid, Relation};
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::{Analyzer, table_expression};
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::query::{ConflictPlan, LeafRules, ModifyKind, WithinBound};
 

@@ -8,6 +8,7 @@
 
 use std::cmp::Ordering;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self, RowExpr};
@@ -15,7 +16,6 @@ use pg_query::protobuf::{self, RowExpr};
 use super::Analyzer;
 use super::expr::asked;
 use crate::context::ColumnInfo;
-use crate::error::{Result, SqlError};
 use crate::expr::{ComparedRows, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind};
 use crate::query::Query;
 

@@ -5,13 +5,13 @@
 //! one of them is NULL. In the rewritten form, an index on `a` gets a bound.
 
 use niwaki_env::stack;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::TypeOid;
 use pg_query::protobuf::{RowExpr, SubLink, SubLinkType};
 use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
 use super::expr::copy_of;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::query::volatile_inside;
 

@@ -1,6 +1,7 @@
 //! SELECT: analyzes one query level, and checks the combination of its clauses.
 
 use niwaki_env::stack;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, SetOperation};
 
@@ -12,7 +13,6 @@ use super::locking::asked_lock;
 use super::scope::{Place, Scope};
 use super::targets::column_info;
 use crate::context::ColumnInfo;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
     Body, Distinct, From, Grouping, GroupingSets, ItemKind, Query, Select, split_conjuncts,

@@ -1,5 +1,6 @@
 //! Analysis of UNION, INTERSECT and EXCEPT.
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self, SetOperation};
@@ -7,7 +8,6 @@ use pg_query::protobuf::{self, SetOperation};
 use super::Analyzer;
 use super::targets::Target;
 use crate::context::ColumnInfo;
-use crate::error::{Result, SqlError};
 use crate::expr::{Collation, Expr, ExprKind};
 use crate::query::{Body, OrderKey, Query, SetKind, SetOperation as SetBody, SetSide};
 

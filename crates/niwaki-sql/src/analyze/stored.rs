@@ -2,7 +2,7 @@
 //! trigger conditions.
 //!
 //! At definition time, the search path resolves the names. The meanings are noted, and the names of
-//! users' objects are stored as numbers ([`crate::numbered`]). So every later reader resolves the
+//! users' objects are stored as numbers ([`niwaki_parse::numbered`]). So every later reader resolves the
 //! text to the same objects.
 
 use std::cell::RefCell;
@@ -10,19 +10,19 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
 use niwaki_env::stack;
+use niwaki_parse::column_names::unqualified;
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::numbered::{InNumbers, Number, number_of, numbered, string_of};
+use niwaki_parse::types::{CastContext, is_polymorphic};
 use niwaki_types::{ColumnType, DateOrder, Datum, IntervalStyle, TextSettings, TypeOid};
 use pg_query::{Node, NodeEnum, protobuf};
 
 use super::Analyzer;
 use super::scope::{ItemColumn, Place, Scope};
 use super::view::Names;
-use crate::column_names::unqualified;
 use crate::context::AnalyzeContext;
-use crate::error::{Result, SqlError};
 use crate::expr::Expr;
-use crate::numbered::{InNumbers, Number, number_of, numbered, string_of};
 use crate::query::RowName;
-use crate::types::{CastContext, is_polymorphic};
 
 /// The kinds of index expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,7 +206,7 @@ impl<'e> Form<'e> {
         names: impl Fn() -> Names<'static>,
     ) -> Result<(Expr, Names<'static>)> {
         let query = format!("SELECT {text}");
-        let bytes = crate::parse::stack_bytes(&query);
+        let bytes = niwaki_parse::parse::stack_bytes(&query);
         stack::whole(|| stack::deeper_by(bytes, || self.analyze_here(&query, context, names())))
     }
 
@@ -316,7 +316,7 @@ impl Analyzer<'_> {
 
 /// Returns the expression that a text of the form `SELECT expression` selects.
 pub(super) fn expression_node(query: &str) -> Result<Option<Box<Node>>> {
-    let statements = crate::parse::parse(query)?;
+    let statements = niwaki_parse::parse::parse(query)?;
     let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &**s.node) else {
         return Err(SqlError::internal("a stored expression is no expression"));
     };

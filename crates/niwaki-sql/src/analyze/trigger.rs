@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, Trigger, TriggerEvent, TriggerTime};
 use niwaki_env::stack;
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::{CastContext, cast_path};
+use niwaki_parse::walk::each_node;
 use niwaki_types::{ColumnType, Datum, TypeOid, quote_identifier};
 use pg_query::NodeEnum;
 
@@ -12,15 +15,12 @@ use super::scope::{Place, SYSTEM_COLUMNS, Scope};
 use super::stored::{Form, expression_node};
 use super::{Analyzer, names_of};
 use crate::context::{AnalyzeContext, ColumnInfo};
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::plpgsql::{BodyAction, read_body};
 use crate::query::{
     ModifyQuery, RowName, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall,
     TriggerStep, reads_slots,
 };
-use crate::types::{CastContext, cast_path};
-use crate::walk::each_node;
 
 /// PostgreSQL's OID of `suppress_redundant_updates_trigger`.
 pub const SUPPRESS_REDUNDANT: Oid = Oid(1291);
@@ -283,7 +283,7 @@ fn over_rows(
     finish: impl Fn(&mut Analyzer<'_>, Expr) -> Result<Expr>,
 ) -> Result<Expr> {
     let query = format!("SELECT {text}");
-    let bytes = crate::parse::stack_bytes(&query);
+    let bytes = niwaki_parse::parse::stack_bytes(&query);
     stack::whole(|| stack::deeper_by(bytes, || over_rows_here(&query, relation, context, &finish)))
 }
 

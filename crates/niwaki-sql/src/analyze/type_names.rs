@@ -1,16 +1,16 @@
 //! Type names: resolves them, and formats types for messages.
 
 use niwaki_catalog::Oid;
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::numbered::NUMBERS;
+use niwaki_parse::types::{
+    array_of, encode_typmod, format_oid, format_type, is_absent_type, type_by_name,
+};
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self, a_const};
 
 use super::{Analyzer, names_of};
-use crate::error::{Result, SqlError};
-use crate::numbered::NUMBERS;
-use crate::types::{
-    array_of, encode_typmod, format_oid, format_type, is_absent_type, type_by_name,
-};
 
 impl Analyzer<'_> {
     /// Returns the name of a type without modifier, as shown in messages.

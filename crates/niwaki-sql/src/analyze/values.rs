@@ -1,12 +1,12 @@
 //! Analysis of VALUES.
 
+use niwaki_parse::error::Result;
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::{NodeEnum, protobuf};
 
 use super::Analyzer;
 use super::scope::Place;
 use crate::context::ColumnInfo;
-use crate::error::Result;
 use crate::expr::Expr;
 use crate::query::{Body, Query};
 

@@ -11,16 +11,16 @@ use niwaki_catalog::{
     BoundName, LiteralSettings, Meaning, Oid, Relation, ViewDefinition, ViewSource,
 };
 use niwaki_env::stack;
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::numbered::{NUMBERS, Number};
+use niwaki_parse::parse::ParsedStatement;
 use niwaki_types::{ColumnType, DateOrder, Datum, IntervalStyle, TextSettings, TypeOid};
 use pg_query::{NodeEnum, protobuf};
 
 use super::updatable::not_updatable;
 use super::{Analyzed, Analyzer};
 use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Nested};
-use crate::numbered::{NUMBERS, Number};
-use crate::parse::ParsedStatement;
 use crate::query::{
     Body, ItemKind, Query, Select, SharedQuery, SlotRange, StatementBody, StatementQuery,
     reads_slots,
@@ -81,7 +81,7 @@ pub fn analyze_view(
     materialized: bool,
     context: &AnalyzeContext<'_>,
 ) -> Result<NewView> {
-    let bytes = crate::parse::stack_bytes(source);
+    let bytes = niwaki_parse::parse::stack_bytes(source);
     stack::whole(|| stack::deeper_by(bytes, || new_view(select, source, materialized, context)))
 }
 
@@ -101,7 +101,7 @@ fn new_view(
         let kind = column.column_type.oid;
         let inner = kind.element().unwrap_or(kind);
         if inner == TypeOid::RECORD {
-            let shown = crate::types::format_oid(kind);
+            let shown = niwaki_parse::types::format_oid(kind);
             let message = format!("column \"{}\" has pseudo-type {shown}", column.name);
             return Err(SqlError::new("42P16", message));
         }
@@ -110,9 +110,9 @@ fn new_view(
             return Err(SqlError::unsupported("a view's column of the type of a relation's rows"));
         }
     }
-    let bytes = crate::parse::stack_bytes(source);
-    let text = stack::of_thread(bytes, || crate::utility::query_text(select))?;
-    let statements = crate::parse::parse(&text)?;
+    let bytes = niwaki_parse::parse::stack_bytes(source);
+    let text = stack::of_thread(bytes, || niwaki_parse::utility::query_text(select))?;
+    let statements = niwaki_parse::parse::parse(&text)?;
     let select = the_select(&statements)?;
     let mut analyzer = Analyzer::new(context, &text, Vec::new());
     analyzer.names = Names::Noted(RefCell::default());
@@ -254,7 +254,7 @@ pub fn view_not_updatable(
     stack::whole(|| {
         let view = view_query(relation, context)?;
         let text = relation.query.as_ref().map_or("", |definition| &definition.text);
-        Ok(not_updatable(the_select(&crate::parse::parse(text)?)?, &view.query))
+        Ok(not_updatable(the_select(&niwaki_parse::parse::parse(text)?)?, &view.query))
     })
 }
 
@@ -265,7 +265,7 @@ impl Analyzer<'_> {
         relation: &Relation,
         definition: &ViewDefinition,
     ) -> Result<Query> {
-        let bytes = crate::parse::stack_bytes(&definition.text);
+        let bytes = niwaki_parse::parse::stack_bytes(&definition.text);
         stack::deeper_by(bytes, || self.view_rows_here(relation, definition))
     }
 
@@ -346,7 +346,7 @@ impl Analyzer<'_> {
 
     /// Analyzes the whole source text as one query.
     fn whole_text(&mut self) -> Result<Query> {
-        let statements = crate::parse::parse(self.source)?;
+        let statements = niwaki_parse::parse::parse(self.source)?;
         self.nested_query(the_select(&statements)?, None)
     }
 

@@ -1,18 +1,18 @@
 //! Window functions: analyzes WINDOW and OVER clauses, and the calls over them.
 
+use niwaki_parse::error::Result;
+use niwaki_parse::types::{CastContext, cast_path};
 use niwaki_types::TypeOid;
 use pg_query::{Node, NodeEnum, protobuf};
 
 use super::scope::{Place, Within};
 use super::{Analyzer, names_of};
-use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
 use crate::function::WindowFunction;
 use crate::query::{
     AggregateCall, Bound, Exclusion, Frame, FrameMode, SortKey, Window, WindowBody, WindowCall,
     expr_outer_slots, is_volatile,
 };
-use crate::types::{CastContext, cast_path};
 
 /// Bits of [`protobuf::WindowDef::frame_options`].
 pub(super) mod options {

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::collation_name;
+use niwaki_parse::error::{Result, SqlError};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self, CteMaterialize, SetOperation};
 
@@ -15,7 +16,6 @@ use super::expr::EXPRESSION_UNITS;
 use super::scope::Scope;
 use super::{Analyzer, names_of};
 use crate::context::ColumnInfo;
-use crate::error::{Result, SqlError};
 use crate::expr::ExprKind;
 use crate::query::{Body, ItemKind, ModifyQuery, Query, SharedQuery, count_named};
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, CheckOption, Relation, RelationKind};
 use niwaki_env::stack::TooDeep;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, TextSettings};
 
 use super::expr::EXPRESSION_UNITS;
@@ -12,7 +13,6 @@ use super::updatable::{base, not_updatable};
 use super::{Analyzer, SYSTEM_COLUMNS};
 use crate::context::AnalyzeContext;
 use crate::definitions::Writable;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
     DEPTH_MAX, ModifyKind, Query, conjunction, depth, expr_outer_slots, expr_outer_slots_mut,
@@ -248,7 +248,7 @@ impl Analyzer<'_> {
         checked: bool,
     ) -> Result<(Arc<Relation>, WrittenView)> {
         let text = view.query.as_ref().map_or("", |definition| &definition.text);
-        let statements = crate::parse::parse(text)?;
+        let statements = niwaki_parse::parse::parse(text)?;
         let select = super::view::the_select(&statements)?;
         let reason = match base(select, query) {
             Err(reason) => Some(reason),

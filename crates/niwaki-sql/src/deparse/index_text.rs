@@ -5,10 +5,9 @@ use std::sync::Arc;
 use niwaki_catalog::{
     CatalogState, IndexColumn, Relation, SearchPath, StoredExpression, collation_name,
 };
+use niwaki_parse::walk::each_node;
 use niwaki_types::quote_identifier;
 use pg_query::NodeEnum;
-
-use crate::walk::each_node;
 
 /// Returns the CREATE INDEX statement of an index; `None` when the relation is not an index.
 pub fn index_definition_text(

@@ -237,7 +237,7 @@ pub(super) fn slot_names(from: &From, shared: &[SharedQuery]) -> Vec<Option<Slot
 pub(super) fn columns_of(item: &FromItem, shared: &[SharedQuery]) -> Vec<(String, ColumnType)> {
     let mut aliases = item.aliases.iter();
     let mut named = |own: &str| aliases.next().map_or_else(|| own.to_owned(), String::clone);
-    let infos = |columns: &[crate::ColumnInfo], named: &mut dyn FnMut(&str) -> String| {
+    let infos = |columns: &[crate::context::ColumnInfo], named: &mut dyn FnMut(&str) -> String| {
         columns.iter().map(|c| (named(&c.name), c.column_type)).collect()
     };
     match &item.kind {

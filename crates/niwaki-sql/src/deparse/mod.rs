@@ -17,11 +17,11 @@ mod windows;
 
 use niwaki_catalog::{CatalogState, Relation, SearchPath};
 use niwaki_env::stack;
+use niwaki_parse::error::Result;
 use niwaki_types::TextSettings;
 
 use crate::analyze::{ViewQuery, view_query};
 use crate::context::AnalyzeContext;
-use crate::error::Result;
 use crate::sessionless;
 
 pub(crate) use level::Level;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use niwaki_catalog::Relation;
 use niwaki_env::hash::HashMap;
 use niwaki_env::stack;
+use niwaki_parse::types::format_type;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::context::ExecContext;
@@ -12,7 +13,6 @@ use crate::expr::{BoolTest, CastPurpose, Expr, ExprKind, Nested, is_hashed, valu
 use crate::functions::{arguments_text, string_constant};
 use crate::plan::{ModifyPlan, PlanNode};
 use crate::query::{ConflictUpdate, WindowBody};
-use crate::types::format_type;
 
 /// The computation of a step.
 #[derive(Clone)]

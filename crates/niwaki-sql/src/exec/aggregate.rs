@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::groups::{self, Grouping, Groups};
 use super::spill::{Partition, reader};
 use super::{Demand, batches, parallel, start_for};
-use crate::error::{Result, SqlError};
 use crate::expr::measure::SpaceUse;
 use crate::expr::{Runtime, Step};
 use crate::plan::PlanNode;

@@ -2,6 +2,7 @@
 //! this module then updates.
 
 use niwaki_catalog::{ConstraintTime, Oid, Relation, TriggerEvent};
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
@@ -10,7 +11,6 @@ use super::modify::{
 };
 use super::trigger::FireTriggers;
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::ModifyPlan;
 use crate::query::{ConflictPlan, ConflictUpdate};

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{KeyedRows, RunReader};
 use niwaki_types::{ColumnType, Datum, read_tagged_row, write_tagged_row};
 
 use super::spill::{Partition, Partitions, count_written, encode_columns, reader};
 use super::start;
 use super::unique_rows::UniqueRows;
-use crate::error::{Result, SqlError};
 use crate::expr::measure::SpaceUse;
 use crate::expr::{Running, Runtime, State, Step};
 use crate::plan::PlanNode;

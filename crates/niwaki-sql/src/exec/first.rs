@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::start;
-use crate::error::{Result, SqlError};
 use crate::expr::{Running, Runtime, Step};
 use crate::plan::PlanNode;
 

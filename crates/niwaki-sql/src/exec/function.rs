@@ -5,16 +5,16 @@
 use std::sync::Arc;
 
 use niwaki_env::stack;
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::format_oid;
 use niwaki_types::{Datum, Record, TypeOid, UserTypes};
 
 use super::start;
-use crate::error::{Result, SqlError};
 use crate::expr::nested::{argument_values, call_outside};
 use crate::expr::{Expr, Runtime, State, UserFunction};
 use crate::plan::{BodyStatement, FunctionBody};
 use crate::query::ResultShape;
 use crate::spool::{KeptReader, RowKeeper};
-use crate::types::format_oid;
 
 /// Returns the value of a call.
 pub(super) fn call(

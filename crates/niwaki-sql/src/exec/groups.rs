@@ -13,6 +13,7 @@ mod written;
 
 use std::sync::Arc;
 
+use niwaki_parse::error::Result;
 use niwaki_types::{
     Datum, KeyOrder, TypeOid, encode_key, read_tagged_row, write_tagged, write_tagged_row,
 };
@@ -24,7 +25,6 @@ use super::ordered_input::OrderedInput;
 use super::parallel::Division;
 use super::spill::{Partitions, count_written};
 use super::states::{GroupOf, Growth, States};
-use crate::error::Result;
 use crate::expr::measure::SpaceUse;
 use crate::expr::{Batch, Expr, Rows, Runtime, Values, is_true};
 use crate::query::{AggregateCall, GroupingSets};

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use niwaki_env::memory;
+use niwaki_parse::error::Result;
 use niwaki_table::{KeyedRows, RunReader};
 use niwaki_types::{
     Datum, KeyOrder, encode_key, read_tagged_into, read_tagged_row, write_tagged_row,
@@ -20,7 +21,6 @@ use niwaki_types::{
 use super::join::{keeps_inner, make_room, put};
 use super::spill::{Partition, Partitions, count_written, reader};
 use super::{Demand, start_for};
-use crate::error::Result;
 use crate::expr::measure::SpaceUse;
 use crate::expr::{Expr, Runtime};
 use crate::plan::{JoinKind, JoinPlan, PlanNode};

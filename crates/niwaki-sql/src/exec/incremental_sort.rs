@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, read_tagged_row, write_tagged_row};
 
 use super::sort::encode_sort_keys;
 use super::{Demand, start_for};
-use crate::error::{Result, SqlError};
 use crate::expr::{Running, Runtime, Step};
 use crate::plan::PlanNode;
 use crate::query::SortKey;

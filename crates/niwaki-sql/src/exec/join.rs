@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::hash_join::HashJoin;
 use super::{Demand, start_for};
-use crate::error::{Result, SqlError};
 use crate::expr::{Running, Runtime, State, Step};
 use crate::plan::{JoinKind, JoinPlan, PlanNode};
 use crate::query::SlotRange;

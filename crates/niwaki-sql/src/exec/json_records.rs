@@ -1,8 +1,8 @@
 //! Makes rows of JSON objects: rows in FROM, the values of a set, or one composite value.
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid};
 
-use crate::error::{Result, SqlError};
 use crate::expr::json_records::{composite, each, evaluated, refuse_no_row};
 use crate::expr::{Expr, Runtime};
 use crate::query::JsonRecords;

@@ -3,11 +3,11 @@
 use std::ops::Bound;
 
 use niwaki_catalog::Relation;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_table::{BitmapSource, ColumnKeys, ScanKeys};
 use niwaki_types::{Datum, KeyOrder, MARKER_VALUE, encode_key};
 
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Fit, Runtime, fit};
 use crate::plan::{BitmapPlan, IndexPath, KeyCondition};
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::modify::{Attempt, attempt, changed_inside, show_newest};
 use super::start;
-use crate::error::{Result, SqlError};
 use crate::expr::{Running, Runtime, Step};
 use crate::plan::{MergeAction, MergePlan, PlanNode};
 use crate::query::ModifyKind;

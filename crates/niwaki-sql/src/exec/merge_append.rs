@@ -5,12 +5,12 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::append::{admitted, is_of_table};
 use super::sort::encode_sort_keys;
 use super::{Demand, start_for};
-use crate::error::{Result, SqlError};
 use crate::expr::{Running, Runtime, Step};
 use crate::plan::{AppendPlan, PlanNode};
 

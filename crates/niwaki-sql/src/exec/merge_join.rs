@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, compare};
 
 use super::join::{clear, make_room, put, taken};
 use super::{Demand, start_for};
-use crate::error::{Result, SqlError};
 use crate::expr::{Running, Runtime, State, Step};
 use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode};
 use crate::spool::{KeptReader, RowKeeper, row_bytes};

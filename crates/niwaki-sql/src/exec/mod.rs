@@ -42,9 +42,9 @@ mod with;
 use std::sync::Arc;
 
 use niwaki_env::stack;
+use niwaki_parse::error::Result;
 use niwaki_types::Datum;
 
-use crate::error::Result;
 use crate::expr::nested::Executor;
 use crate::expr::{Running, Runtime, State, UserFunction};
 use crate::plan::{FunctionBodies, PlanNode, SubPlan};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Leaf, Relation, TriggerEvent, TriggerTime};
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_types::{Datum, TypeOid};
 
@@ -11,7 +12,6 @@ use super::partitions::leaf_of_row;
 use super::trigger::FireTriggers;
 use super::{Demand, start, start_for};
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Running, Runtime, Step, value_text};
 use crate::plan::{ModifyPlan, OuterCheck, PlanNode};
 use crate::query::{ModifyKind, RowTriggers};

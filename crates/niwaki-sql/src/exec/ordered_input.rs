@@ -9,12 +9,12 @@
 //!
 //! WITHIN GROUP needs the number of a group's rows before the first row arrives.
 
+use niwaki_parse::error::Result;
 use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
 
 use crate::aggregates::Accumulator;
 
-use crate::error::Result;
 use crate::expr::{Expr, ExprKind, Runtime};
 use crate::function::AggregateKind;
 use crate::query::AggregateCall;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::source::SetValues;
 use super::{Demand, start_first, start_for};
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Running, Runtime, Step};
 use crate::plan::PlanNode;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Leaf, NoPartition, Oid, Partitions, Relation, TriggerEvent};
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::conflict::{
@@ -14,7 +15,6 @@ use super::modify::{
 };
 use super::trigger::FireTriggers;
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::ModifyPlan;
 use crate::query::{LeafRules, ModifyKind, RowTriggers, TriggerCall};

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::keys::key_order;
 use super::modify::change;
 use super::scan::fill_system;
 use crate::context::{Buffers, RowSink};
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Fit, Runtime, fit};
 use crate::plan::{KeyCondition, ModifyPlan, PathPlan, PlanNode, ScanPlan};
 use crate::query::ModifyKind;

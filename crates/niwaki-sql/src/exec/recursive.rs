@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::seen_rows::{Seen, SeenRows};
 use super::start;
-use crate::error::{Result, SqlError};
 use crate::expr::{Running, Runtime, State, Step};
 use crate::plan::{PlanNode, RecursivePlan};
 use crate::spool::{KeptReader, KeptRows, RowKeeper};

@@ -3,12 +3,12 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
 use super::Demand;
 use super::keys::{addresses, bitmap_source, scan_keys};
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime, Step};
 use crate::plan::{IndexPath, PathPlan, PlanNode, ScanPlan};
 use crate::store::{RowBatch, ScanEffort, ScanPath, ScanState};

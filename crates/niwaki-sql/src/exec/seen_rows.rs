@@ -8,11 +8,11 @@
 //! are in doubt, so a query that follows a long chain does not read the files at each link.
 
 use niwaki_env::memory;
+use niwaki_parse::error::Result;
 use niwaki_table::{KeyedRows, Run, RunWriter};
 use niwaki_types::{ColumnType, Datum, read_tagged_into, write_tagged_row};
 
 use super::spill::{encode_columns, hash_key, reader};
-use crate::error::Result;
 use crate::expr::Runtime;
 use crate::expr::measure::SpaceUse;
 use crate::spool::{KeptRows, KeyTable, RowKeeper, checked};

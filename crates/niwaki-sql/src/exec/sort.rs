@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
 
 use super::{Demand, start_for};
-use crate::error::{Result, SqlError};
 use crate::expr::measure::SpaceUse;
 use crate::expr::{Runtime, Step};
 use crate::plan::PlanNode;

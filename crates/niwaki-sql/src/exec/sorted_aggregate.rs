@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
 
 use super::start;
 use crate::aggregates::Accumulator;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Running, Runtime, Step, is_true};
 use crate::plan::PlanNode;
 use crate::query::AggregateCall;

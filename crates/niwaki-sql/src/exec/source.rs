@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use niwaki_catalog::Key;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::charge_parts;
 use niwaki_types::{Datum, Numeric, Record, TypeOid, datetime};
 
 use super::json_records;
-use crate::error::{Result, SqlError};
 use crate::expr::nested::shared_rows::SharedReader;
 use crate::expr::{Expr, Running, Runtime, Step};
 use crate::function::{Eval, Function};

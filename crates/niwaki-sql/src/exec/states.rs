@@ -1,11 +1,11 @@
 //! The states of an aggregate call, one for each group.
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Numeric, TypeOid, VectorData};
 
 use super::ordered_input::OrderedInput;
 use crate::aggregates::Accumulator;
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 use crate::expr::{Batch, Rows, Runtime, Values};
 use crate::function::AggregateKind;
 use crate::query::AggregateCall;

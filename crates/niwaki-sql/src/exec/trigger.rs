@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{TriggerEvent, TriggerTime};
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::fresh_state;
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::expr::measure::Measures;
 use crate::plan::FiredTrigger;

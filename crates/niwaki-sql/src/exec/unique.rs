@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::unique_rows::UniqueRows;
 use super::{Demand, start_for};
-use crate::error::{Result, SqlError};
 use crate::expr::{Running, Runtime, Step};
 use crate::plan::PlanNode;
 

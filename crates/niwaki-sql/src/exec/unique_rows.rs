@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::Result;
 use niwaki_table::{KeyedRows, RunReader};
 use niwaki_types::{Datum, read_tagged_row, write_tagged_row};
 
 use super::spill::{Partition, Partitions, count_written, reader};
-use crate::error::Result;
 use crate::expr::Runtime;
 use crate::expr::measure::SpaceUse;
 use crate::plan::PlanNode;

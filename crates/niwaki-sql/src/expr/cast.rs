@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::{CastContext, CastPath, cast_path, element_of};
 use niwaki_types::{
     ColumnType, Datum, InputContext, Numeric, TypeError, TypeOid, datetime, quoted_char,
 };
@@ -10,8 +12,6 @@ use niwaki_types::{
 use super::object_names::{object_input, object_name};
 use super::path_input;
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
-use crate::types::{CastContext, CastPath, cast_path, element_of};
 
 /// Converts a value that is not NULL.
 ///
@@ -117,8 +117,8 @@ pub(crate) fn cast_value(
         }
         _ => Err(SqlError::internal(format!(
             "no conversion from {} to {}",
-            crate::types::format_oid(from),
-            crate::types::format_oid(to)
+            niwaki_parse::types::format_oid(from),
+            niwaki_parse::types::format_oid(to)
         ))),
     }
 }
@@ -365,7 +365,10 @@ pub(crate) fn coerce_length(value: Datum, column: ColumnType, explicit: bool) ->
                 if !explicit && text[cut..].bytes().any(|b| b != b' ') {
                     return Err(SqlError::new(
                         "22001",
-                        format!("value too long for type {}", crate::types::format_type(column)),
+                        format!(
+                            "value too long for type {}",
+                            niwaki_parse::types::format_type(column)
+                        ),
                     ));
                 }
                 return Ok(Datum::text(&text[..cut]));

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::Result;
 use niwaki_types::{Datum, TextSettings, TimeTz, TypeOid, datetime};
 
-use crate::error::Result;
 use crate::function::wrong_types;
 
 /// Converts between date, timestamp and timestamptz in the session's time zone.

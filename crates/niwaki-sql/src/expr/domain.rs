@@ -1,9 +1,9 @@
 //! Checks values against the constraints of domains.
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid};
 
 use super::{Expr, Runtime};
-use crate::error::{Result, SqlError};
 
 /// The constraints of a domain, including the constraints of the domains that it is based on.
 #[derive(Debug)]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_env::stack;
 use niwaki_env::sync::atomic::{AtomicBool, Ordering};
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::format_oid;
 use niwaki_table::{KeyedRows, SortSpace, Sorter, TempSpace};
 use niwaki_types::{Array, Datum, Record, TypeOid, compare, work};
 
@@ -20,11 +22,9 @@ use super::{
     SubQueryKind, cast_compared, cast_value, coerce_length,
 };
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 use crate::function::{Eval, Function};
 use crate::plan::{FunctionBodies, SubPlan};
 use crate::spool::KeptRows;
-use crate::types::format_oid;
 
 /// The context that expressions read besides their row.
 pub(crate) struct Runtime<'r, 'c> {
@@ -169,7 +169,7 @@ impl Expr {
     /// Returns an array with the element type of the expression. The function itself cannot tell
     /// apart types that look alike.
     fn array_of_type(&self, value: Datum) -> Datum {
-        match (value, crate::types::element_of(self.ty)) {
+        match (value, niwaki_parse::types::element_of(self.ty)) {
             (Datum::Array(_, elements), Some(element)) => Datum::Array(element, elements),
             (value, _) => value,
         }
@@ -241,15 +241,15 @@ impl Expr {
                 Ok(Datum::Bool(distinct != *negated))
             }
             ExprKind::Array(elements) => {
-                let element = crate::types::element_of(self.ty)
+                let element = niwaki_parse::types::element_of(self.ty)
                     .ok_or_else(|| SqlError::internal("array without an element type"))?;
                 let values =
                     elements.iter().map(|e| e.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
                 // A cast may have given the array a type name other than the one that its elements
                 // imply.
-                let nested = elements
-                    .first()
-                    .is_some_and(|e| e.ty != element && crate::types::element_of(e.ty).is_some());
+                let nested = elements.first().is_some_and(|e| {
+                    e.ty != element && niwaki_parse::types::element_of(e.ty).is_some()
+                });
                 let array = if nested { Array::of_arrays(&values)? } else { Array::list(values) };
                 Ok(Datum::Array(element, Arc::new(array)))
             }
@@ -258,7 +258,7 @@ impl Expr {
                 subscripts.read(&array, row, rt)
             }
             ExprKind::AssignPart { array, subscripts, value } => {
-                let element = crate::types::element_of(self.ty)
+                let element = niwaki_parse::types::element_of(self.ty)
                     .ok_or_else(|| SqlError::internal("array without an element type"))?;
                 let (array, value) = (array.eval(row, rt)?, value.eval(row, rt)?);
                 subscripts.assign(&array, element, value, row, rt)
@@ -584,7 +584,7 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
             let column = plan.columns.first().map_or(TypeOid::TEXT, |c| c.column_type.oid);
             let values: Vec<Datum> =
                 rows.iter().map(|r| r.first().cloned().unwrap_or(Datum::Null)).collect();
-            Ok(match crate::types::element_of(column) {
+            Ok(match niwaki_parse::types::element_of(column) {
                 Some(element) => Datum::Array(element, Arc::new(Array::accumulated(&values)?)),
                 None => Datum::array(column, values),
             })

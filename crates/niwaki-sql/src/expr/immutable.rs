@@ -1,11 +1,11 @@
 //! Expressions that give the same value for the same row at any time, in every session.
 
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::{CastContext, CastPath, cast_path, element_of};
 use niwaki_types::TypeOid;
 
 use super::{Expr, ExprKind};
-use crate::error::{Result, SqlError};
 use crate::function::{Function, Volatility};
-use crate::types::{CastContext, CastPath, cast_path, element_of};
 
 /// Refuses casts to domains. Only the catalog defines a domain, and the catalog is not at hand
 /// where the expression is evaluated.

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
+use niwaki_parse::error::Result;
 use niwaki_types::{Datum, JsonPath, Path, PathStep, RegexFlags};
 
-use crate::error::Result;
 use crate::regexp::{Expression, Options, compile};
 
 /// Reads a value of type `jsonpath`, with the regular expressions in it.

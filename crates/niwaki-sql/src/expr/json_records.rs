@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Record, TypeOid};
 
 use super::{Expr, Runtime};
-use crate::error::{Result, SqlError};
 use crate::function::Eval;
 use crate::query::JsonRecords;
 

@@ -1,10 +1,10 @@
 //! Measurements of each step of a plan, for EXPLAIN ANALYZE.
 
 use niwaki_env::hash::HashMap;
+use niwaki_parse::error::Result;
 use niwaki_types::Datum;
 
 use super::{Running, Runtime, Step};
-use crate::error::Result;
 use crate::plan::PlanNode;
 use crate::query::ModifyKind;
 use crate::store::ScanEffort;

@@ -25,12 +25,12 @@ mod walk;
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
+use niwaki_parse::types::is_polymorphic;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::function::Function;
 use crate::plan::SubPlan;
 use crate::query::{JsonRecords, Query};
-use crate::types::is_polymorphic;
 
 pub(crate) use batch::{Batch, Rows, Values};
 pub(crate) use cast::{cast_compared, cast_value, coerce_length, shows_names, value_text};
@@ -385,7 +385,7 @@ impl Expr {
             ExprKind::Case { branches, .. } => branches.first().map(|(_, result)| result.ty),
             ExprKind::Array(parts) => {
                 let part = parts.first().map(|part| part.ty);
-                part.map(|part| crate::types::array_of(part).unwrap_or(part))
+                part.map(|part| niwaki_parse::types::array_of(part).unwrap_or(part))
             }
             ExprKind::NullIf { result, .. } => Some(result.ty),
             ExprKind::Field { kind, .. } => Some(*kind),

@@ -5,14 +5,14 @@ use niwaki_catalog::{
     CatalogState, Oid, SearchPath, builtin_functions, builtin_operators, builtin_types,
     collation_name,
 };
+use niwaki_parse::collation::collation_named;
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::{array_of, format_oid, type_by_name};
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 use pg_query::NodeEnum;
 
 use super::cast::{regclass_input, split_identifier};
-use crate::collation::collation_named;
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
-use crate::types::{array_of, format_oid, type_by_name};
 
 /// The roles: the owner of everything, and the role that stands for the database's owner.
 pub(crate) const ROLES: [(u32, &str); 2] = [(10, "postgres"), (6171, "pg_database_owner")];
@@ -183,7 +183,8 @@ fn builtin_part(text: &str, kind: &str) -> Result<String> {
 /// Returns the type that an SQL type name means, even a type that Niwaki does not have.
 fn regtype(text: &str, catalog: &CatalogState, path: &SearchPath) -> Result<u32> {
     let syntax = || SqlError::new("42601", format!("invalid type name \"{text}\""));
-    let parsed = crate::parse::parse(&format!("SELECT NULL::{text}")).map_err(|_| syntax())?;
+    let parsed =
+        niwaki_parse::parse::parse(&format!("SELECT NULL::{text}")).map_err(|_| syntax())?;
     let Some(NodeEnum::SelectStmt(select)) = parsed.first().map(|statement| &**statement.node)
     else {
         return Err(syntax());

@@ -1,10 +1,10 @@
 //! Running steps of a plan: the interface for callers that ask for rows.
 
 use niwaki_env::stack;
+use niwaki_parse::error::Result;
 use niwaki_types::Datum;
 
 use super::Runtime;
-use crate::error::Result;
 
 /// A running step of a plan. Steps below a projection write their slots of one shared row; a
 /// projection makes a row of its own.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Array, Bounds, Datum, TypeOid};
 
 use super::{Expr, Runtime};
-use crate::error::{Result, SqlError};
 
 /// The bounds in the brackets behind an array, one item for each dimension.
 #[derive(Clone, Debug)]

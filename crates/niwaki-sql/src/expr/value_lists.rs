@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::Result;
+use niwaki_parse::types::element_of;
 use niwaki_types::{Array, Datum, KeyOrder, TypeOid, encode_key};
 
 use super::{Expr, ExprKind, Nested, Runtime, Values, for_key, key_type};
-use crate::error::Result;
 use crate::function::{Function, Volatility};
 use crate::spool::KeyTable;
-use crate::types::element_of;
 
 /// The most values that are compared one by one: for few values, a table costs about as much.
 const COMPARED_MAX: usize = 8;

@@ -88,8 +88,8 @@ impl Expr {
     /// Calls `visit` for the same parts, with the right to change them.
     pub(crate) fn for_each_child_mut(
         &mut self,
-        visit: &mut dyn FnMut(&mut Expr) -> crate::Result<()>,
-    ) -> crate::Result<()> {
+        visit: &mut dyn FnMut(&mut Expr) -> niwaki_parse::error::Result<()>,
+    ) -> niwaki_parse::error::Result<()> {
         match &mut self.kind {
             ExprKind::Const(_)
             | ExprKind::Param(_)

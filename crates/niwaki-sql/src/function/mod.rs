@@ -4,10 +4,10 @@ mod kinds;
 
 use std::fmt;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use crate::context::{ExecContext, RecordFields};
-use crate::error::{Result, SqlError};
 
 pub(crate) use kinds::{AggregateKind, OrderedSet, Regression, WindowFunction};
 
@@ -198,19 +198,19 @@ impl T {
     pub(crate) const JSONB: TypeOid = TypeOid::JSONB;
     pub(crate) const JSONPATH: TypeOid = TypeOid::JSONPATH;
     pub(crate) const VOID: TypeOid = TypeOid::VOID;
-    pub(crate) const RECORD: TypeOid = crate::types::RECORD;
+    pub(crate) const RECORD: TypeOid = niwaki_parse::types::RECORD;
     pub(crate) const NAMES: TypeOid = TypeOid::NAME_ARRAY;
     pub(crate) const TEXTS: TypeOid = TypeOid::TEXT_ARRAY;
     pub(crate) const INTS: TypeOid = TypeOid::INT4_ARRAY;
     pub(crate) const FLOATS: TypeOid = TypeOid::FLOAT8_ARRAY;
     pub(crate) const INTERVALS: TypeOid = TypeOid::INTERVAL_ARRAY;
-    pub(crate) const ANY: TypeOid = crate::types::ANY;
-    pub(crate) const ELEMENT: TypeOid = crate::types::ANY_ELEMENT;
-    pub(crate) const ARRAY: TypeOid = crate::types::ANY_ARRAY;
-    pub(crate) const ENUM: TypeOid = crate::types::ANY_ENUM;
-    pub(crate) const NONARRAY: TypeOid = crate::types::ANY_NONARRAY;
-    pub(crate) const COMPATIBLE: TypeOid = crate::types::ANY_COMPATIBLE;
-    pub(crate) const COMPATIBLES: TypeOid = crate::types::ANY_COMPATIBLE_ARRAY;
+    pub(crate) const ANY: TypeOid = niwaki_parse::types::ANY;
+    pub(crate) const ELEMENT: TypeOid = niwaki_parse::types::ANY_ELEMENT;
+    pub(crate) const ARRAY: TypeOid = niwaki_parse::types::ANY_ARRAY;
+    pub(crate) const ENUM: TypeOid = niwaki_parse::types::ANY_ENUM;
+    pub(crate) const NONARRAY: TypeOid = niwaki_parse::types::ANY_NONARRAY;
+    pub(crate) const COMPATIBLE: TypeOid = niwaki_parse::types::ANY_COMPATIBLE;
+    pub(crate) const COMPATIBLES: TypeOid = niwaki_parse::types::ANY_COMPATIBLE_ARRAY;
 }
 
 #[cold]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::{Charge, charge_elements, charge_parts, value_bytes};
 use niwaki_types::{
     ARRAY_DIMENSIONS_MAX, ARRAY_ELEMENTS_MAX, Array, Bounds, Datum, Dimension, TypeOid, compare,
@@ -10,7 +11,6 @@ use niwaki_types::{
 
 use super::{EmitRow, Function, RowsFunction, T, functions};
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 
 fn wrong() -> SqlError {
     SqlError::internal("an array function was given values of other types")

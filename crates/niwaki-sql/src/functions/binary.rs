@@ -1,11 +1,11 @@
 //! Functions on byte strings: parts, bits, digests, encodings as text.
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::{TEXT_BYTES_MAX, charge_whole};
 use niwaki_types::{Datum, work};
 
 use super::text::{overlay_bounds, string, text};
 use super::{Function, functions};
-use crate::error::{Result, SqlError};
 
 fn wrong() -> SqlError {
     SqlError::internal("a function of byte strings was given values of other types")

@@ -5,12 +5,12 @@ use niwaki_catalog::{
     Oid, RelationKind, builtin_functions, builtin_operators, builtin_rows, builtin_types,
     builtin_value,
 };
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid};
 
 use super::{EmitRow, Function, RowsFunction, T, functions};
 use crate::context::ExecContext;
 use crate::definitions::Writable;
-use crate::error::{Result, SqlError};
 use crate::expr::object_input;
 
 fn wrong() -> SqlError {

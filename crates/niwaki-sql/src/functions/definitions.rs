@@ -8,11 +8,11 @@ use niwaki_catalog::{
     FunctionParameter, NumberedConstraint, Oid, ReferentialAction, Relation, TableConstraint,
     builtin_functions, builtin_rows,
 };
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use super::{Function, functions};
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 use crate::expr::type_name;
 
 fn wrong() -> SqlError {
@@ -280,7 +280,7 @@ fn parameters_of_user(function: &FunctionDefinition, exec: &ExecContext<'_>) -> 
         let text = parameter.default.as_deref()?;
         let kind = exec.text.types.column_type(TypeOid(parameter.kind));
         let target = Some((kind, parameter.name.as_str()));
-        let target = target.filter(|_| !crate::types::is_polymorphic(kind.oid));
+        let target = target.filter(|_| !niwaki_parse::types::is_polymorphic(kind.oid));
         let shown = exec.definitions.expression(text, None, target, exec.catalog, exec.path, false);
         Some(shown.unwrap_or_else(|_| text.to_owned()))
     };

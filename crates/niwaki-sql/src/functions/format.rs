@@ -1,14 +1,14 @@
 //! Joins values into one text: `concat`, `format`, `array_to_string`.
 
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_types::growing::GrowingText;
 use niwaki_types::{Datum, quote_identifier};
 
 use super::quote::quote_string;
-use niwaki_types::growing::GrowingText;
 
 use super::text::{shown_type, string, wrong};
 use super::{Function, functions};
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 use crate::expr::value_text;
 
 fn shown(value: &Datum, exec: &ExecContext<'_>) -> String {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Numeric};
 
 use super::operators::{absolute, float, modulo, range};
 use super::{Function, functions};
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 
 fn wrong() -> SqlError {
     SqlError::internal("a numeric function was given values of other types")

@@ -2,6 +2,8 @@
 
 mod advisory;
 mod arrays;
+#[cfg(test)]
+mod batch_tests;
 mod binary;
 pub(crate) mod catalog;
 mod collated;

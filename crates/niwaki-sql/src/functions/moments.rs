@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Interval, TimeZone, TypeOid, datetime};
 
 use super::{Function, functions, wrong_types};
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 use crate::expr::convert_time;
 
 /// The longest sleep, in microseconds: a year, which is long enough and far below the largest

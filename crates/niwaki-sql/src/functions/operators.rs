@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::charge_whole;
 use niwaki_types::{ArithmeticOperator, Datum, TypeError, TypeOid, arithmetic, compare};
 
 use super::pattern::{like, like_bytes};
 use super::{Function, functions, wrong_types};
-use crate::error::{Result, SqlError};
 
 #[cold]
 pub(super) fn range(type_name: &str) -> SqlError {
@@ -195,7 +195,9 @@ fn type_of(value: &Datum) -> TypeOid {
         Datum::Lsn(_) => TypeOid::PG_LSN,
         Datum::Jsonb(_) => TypeOid::JSONB,
         Datum::Enum(oid, _) => *oid,
-        Datum::Array(element, _) => crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY),
+        Datum::Array(element, _) => {
+            niwaki_parse::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY)
+        }
         Datum::Record(oid, _) => *oid,
     }
 }
@@ -214,7 +216,7 @@ macro_rules! comparisons {
     ($($module:ident $order:ident;)*) => {$(
         mod $module {
             use niwaki_types::Datum;
-            use crate::error::Result;
+            use niwaki_parse::error::Result;
             pub(super) fn eq(a: &Datum, b: &Datum) -> Result<Datum> {
                 Ok(Datum::Bool(super::$order(a, b).is_eq()))
             }
@@ -249,7 +251,7 @@ mod record {
 
     use niwaki_types::Datum;
 
-    use crate::error::Result;
+    use niwaki_parse::error::Result;
 
     fn order(a: &Datum, b: &Datum, equality: bool) -> Result<Ordering> {
         match (a, b) {
@@ -283,7 +285,7 @@ mod image {
 
     use niwaki_types::Datum;
 
-    use crate::error::Result;
+    use niwaki_parse::error::Result;
 
     fn order(a: &Datum, b: &Datum) -> Result<Ordering> {
         match (a, b) {

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, builtin_functions, builtin_rows};
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid};
 
 use super::{EmitRow, Function, RowsFunction, T, functions};
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 use crate::expr::{ROLES, object_input};
 
 fn wrong() -> SqlError {

@@ -1,11 +1,11 @@
 //! Quotes names and strings as SQL does.
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::charge_whole;
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use super::text::{string, text, wrong};
 use super::{Function, functions};
-use crate::error::{Result, SqlError};
 
 /// Writes a string as an SQL literal.
 pub(crate) fn quote_string(value: &str) -> String {

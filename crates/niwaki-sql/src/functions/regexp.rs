@@ -1,11 +1,11 @@
 //! Functions of regular expressions: `regexp_*`.
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::{GrowingArray, GrowingText, value_bytes};
 use niwaki_types::{Datum, TypeOid};
 
 use super::{Function, functions};
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 use crate::regexp::{Expression, Match, Options, compile};
 
 fn wrong() -> SqlError {

@@ -7,12 +7,12 @@ use niwaki_catalog::{
     FunctionDefinition, FunctionParallel, FunctionVolatility, Oid, Relation, Trigger, TriggerEvent,
     builtin_functions,
 };
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, quote_identifier};
 
 use super::definitions::signature_of_user;
 use super::{Function, functions, string_constant};
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 
 fn wrong() -> SqlError {
     SqlError::internal("a catalog function was given values of other types")

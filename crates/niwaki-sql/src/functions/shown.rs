@@ -2,11 +2,11 @@
 
 use niwaki_catalog::{builtin_functions, builtin_operators, builtin_rows};
 use niwaki_env::hash::HashSet;
+use niwaki_parse::types::array_of;
 use niwaki_types::TypeOid;
 
 use super::{Function, functions_named, operators_named};
 use crate::aggregates::aggregates_named;
-use crate::types::array_of;
 
 /// The columns of other catalogs that refer to functions.
 const REFERENCES: &[(&str, &[&str])] = &[

@@ -1,10 +1,10 @@
 //! Reads and writes sizes in bytes for people.
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Numeric};
 
 use super::text::{string, text};
 use super::{Function, functions};
-use crate::error::{Result, SqlError};
 
 /// The units above bytes, each 1024 times the previous one.
 const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use niwaki_catalog::Oid;
+use niwaki_parse::error::{Result, Severity, SqlError};
 use niwaki_storage::Corruption;
 use niwaki_types::{ColumnType, Datum, Numeric, TypeOid};
 
 use super::{Function, functions};
 use crate::context::ExecContext;
-use crate::error::{Result, Severity, SqlError};
 use crate::expr::row_type_name;
 
 fn wrong() -> SqlError {
@@ -418,9 +418,9 @@ fn format_type(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     }
     // With a NULL modifier, char means the same as the SQL name.
     if values[1].is_null() {
-        return Ok(string(crate::types::format_oid(oid)));
+        return Ok(string(niwaki_parse::types::format_oid(oid)));
     }
-    Ok(string(crate::types::format_type(ColumnType::with_typmod(oid, typmod))))
+    Ok(string(niwaki_parse::types::format_type(ColumnType::with_typmod(oid, typmod))))
 }
 
 fn to_regclass(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {

@@ -99,7 +99,7 @@ pub(crate) fn arguments_text(function: &'static Function, mut arguments: Vec<Str
     if as_one && let Some(array) = arguments.last_mut() {
         array.insert_str(0, "VARIADIC ");
     }
-    if function.variadic && function.arguments.last() != Some(&crate::types::ANY) {
+    if function.variadic && function.arguments.last() != Some(&niwaki_parse::types::ANY) {
         let own = function.arguments.len().saturating_sub(1).min(arguments.len());
         let array = arguments.split_off(own);
         arguments.push(format!("VARIADIC ARRAY[{}]", array.join(", ")));
@@ -116,7 +116,7 @@ pub(crate) fn operators_named(name: &str) -> &'static [&'static Function] {
 /// Returns the comparison operator of this name for two values of one type. The grammar implies
 /// such conditions in CASE, IN, NULLIF, DISTINCT and joins with USING.
 pub(crate) fn compare_function(name: &str, oid: TypeOid) -> Option<&'static Function> {
-    let element = crate::types::element_of(oid);
+    let element = niwaki_parse::types::element_of(oid);
     // Arrays of a type without equality have no equality either.
     if matches!(element, Some(TypeOid::JSON | TypeOid::JSONPATH)) {
         return None;
@@ -125,8 +125,8 @@ pub(crate) fn compare_function(name: &str, oid: TypeOid) -> Option<&'static Func
     let oid = match oid {
         TypeOid::VARCHAR | TypeOid::UNKNOWN => TypeOid::TEXT,
         object if object.is_object_name() => TypeOid::OID,
-        _ if is_array => crate::types::ANY_ARRAY,
-        _ if oid.is_enum() => crate::types::ANY_ENUM,
+        _ if is_array => niwaki_parse::types::ANY_ARRAY,
+        _ if oid.is_enum() => niwaki_parse::types::ANY_ENUM,
         _ if oid.is_record() => TypeOid::RECORD,
         oid => oid,
     };

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use niwaki_parse::types::{ANY, format_oid};
 use niwaki_types::TypeOid;
 
 use super::tables::{GROUPS, OPERATORS};
 use super::*;
 use crate::aggregates::AGGREGATES;
-use crate::types::{ANY, format_oid};
+use crate::function::{Eval, Volatility};
 
 /// PostgreSQL's functions and operators; the head of each file names its columns.
 const POSTGRESQL_FUNCTIONS: &str = include_str!("../../testdata/pg_proc.tsv");
@@ -32,7 +33,7 @@ fn signature(function: &Function) -> String {
     let mut arguments: Vec<String> = function.arguments.iter().map(|oid| shown(*oid)).collect();
     // PostgreSQL declares repeated arguments as their array.
     if let (true, Some(last)) = (function.variadic, function.arguments.last())
-        && let Some(array) = crate::types::array_of(*last)
+        && let Some(array) = niwaki_parse::types::array_of(*last)
     {
         arguments.pop();
         arguments.push(shown(array));

@@ -1,12 +1,12 @@
 //! Functions on strings.
 
 use niwaki_env::hash::{HashMap, HashSet};
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::{GrowingArray, GrowingText, TEXT_BYTES_MAX, charge_more, value_bytes};
 use niwaki_types::{Datum, TypeOid};
 
 use super::{Function, functions};
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 
 pub(super) fn wrong() -> SqlError {
     SqlError::internal("a text function was given values of other types")
@@ -408,7 +408,9 @@ pub(super) fn shown_type(value: &Datum) -> TypeOid {
         Datum::Lsn(_) => TypeOid::PG_LSN,
         Datum::Jsonb(_) => TypeOid::JSONB,
         Datum::Enum(oid, _) => *oid,
-        Datum::Array(element, _) => crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY),
+        Datum::Array(element, _) => {
+            niwaki_parse::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY)
+        }
         Datum::Record(oid, _) => *oid,
         Datum::Text(_) | Datum::Null => TypeOid::TEXT,
     }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ArithmeticOperator, Datum, Interval, TypeOid, datetime, zoned_arithmetic};
 
 use super::operators::{add, divide, multiply, negate, subtract};
 use super::{Function, functions, wrong_types};
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 use crate::expr::convert_time;
 
 fn interval(value: niwaki_types::Result<Interval>) -> Result<Datum> {

@@ -1,11 +1,11 @@
 //! Functions and operators on times of day.
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Interval, TimeZone, TypeOid, datetime};
 
 use super::operators::{add, subtract};
 use super::{Function, functions, wrong_types};
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
 use crate::expr::{convert_time, convert_time_of_day};
 
 fn current_time(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {

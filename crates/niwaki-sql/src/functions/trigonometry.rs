@@ -3,10 +3,10 @@
 //! Functions of degrees are exact where their result is: `sind(30)` is 0.5. They are computed for
 //! the first quarter of the circle, scaled so that the ends of each part are exact.
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::{Function, functions};
-use crate::error::{Result, SqlError};
 
 /// Radians in a degree.
 const DEGREE: f64 = 0.017_453_292_519_943_295;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use niwaki_catalog::Relation;
 use niwaki_env::hash::HashMap;
+use niwaki_parse::error::Result;
 use niwaki_types::TextSettings;
 
 use super::{FunctionBodies, PlanNode};
 use crate::context::AnalyzeContext;
-use crate::error::Result;
 use crate::expr::{FunctionKey, UserFunction};
 use crate::query::StatementQuery;
 use crate::store::TableLock;

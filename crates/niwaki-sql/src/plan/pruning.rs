@@ -152,7 +152,7 @@ impl Level<'_> {
             {
                 let Some(place) = self.place(left) else { return false };
                 let order = self.partitions.orders()[place];
-                let element = crate::types::element_of(right.ty);
+                let element = niwaki_parse::types::element_of(right.ty);
                 if !element.is_some_and(|element| key_compatible(order.oid, element)) {
                     return false;
                 }

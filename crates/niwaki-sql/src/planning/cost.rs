@@ -2,8 +2,9 @@
 //!
 //! One page read in sequence costs 1. The other costs are settings.
 
+use niwaki_settings::planner_settings::CostSettings;
+
 use crate::expr::{Expr, ExprKind, Nested};
-use crate::planner_settings::CostSettings;
 
 /// Cost of one index level above the leaves in a descent, in units of `cpu_operator_cost`.
 /// PostgreSQL charges the same number.

@@ -9,6 +9,7 @@
 //!        (SELECT b FROM t WHERE … AND b IS NOT NULL ORDER BY b DESC LIMIT 1)
 //! ```
 
+use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_types::{Datum, TypeOid};
 
 use super::estimate;
@@ -17,7 +18,6 @@ use crate::context::ColumnInfo;
 use crate::expr::{Expr, ExprKind};
 use crate::function::AggregateKind;
 use crate::plan::PlanNode;
-use crate::planner_settings::PlannerSettings;
 use crate::query::{
     AggregateCall, Body, Distinct, From, Grouping, OrderKey, Query, Select, Windowing, has_query,
     is_volatile,

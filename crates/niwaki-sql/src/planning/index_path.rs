@@ -195,8 +195,11 @@ fn match_column(
     let estimator = &table.estimator;
     let matching = |number: usize| {
         let found = comparisons.get(number)?.as_ref()?;
-        let value_type =
-            if found.any { crate::types::element_of(found.value.ty)? } else { found.value.ty };
+        let value_type = if found.any {
+            niwaki_parse::types::element_of(found.value.ty)?
+        } else {
+            found.value.ty
+        };
         (part.is(found.operand)
             && key_compatible(stored, value_type)
             && key_compatible(stored, found.operand.ty))

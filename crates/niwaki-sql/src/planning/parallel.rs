@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use niwaki_settings::planner_settings::PlannerSettings;
+
 use super::scan::table_size;
 use crate::expr::{Expr, ExprKind};
 use crate::function::AggregateKind;
 use crate::function::Volatility;
 use crate::plan::{JoinPlan, PathPlan, PlanNode};
-use crate::planner_settings::PlannerSettings;
 use crate::query::{AggregateCall, Grouping};
 
 /// Returns the number of blocks that the threads divide among them. They belong to the driving

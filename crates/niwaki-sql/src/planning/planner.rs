@@ -5,6 +5,8 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_env::hash::HashMap;
 use niwaki_env::stack::{self, Deep};
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::cost;
@@ -16,13 +18,11 @@ use super::parallel::{gather_inner, workers};
 use super::scan::table_rows;
 use super::window_order::{first_order, window_order, windowed};
 use crate::context::{AnalyzeContext, ColumnInfo};
-use crate::error::{Result, SqlError};
 use crate::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::plan::{
     MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SubPlan, WithPlan,
     WorkingPlan,
 };
-use crate::planner_settings::PlannerSettings;
 use crate::query::{
     self, AggregateCall, Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType,
     LockTarget, MergeQuery, ModifyQuery, ModifySource, OrderKey, Query, Select, SetOperation,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
+use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_types::{ColumnMask, ColumnType, TypeOid};
 
 use super::bitmap_path::bitmap_candidates;
@@ -14,7 +15,6 @@ use super::tid_path::tid_candidates;
 use crate::expr::Expr;
 use crate::plan::PlanNode;
 use crate::plan::{PathPlan, ScanPlan};
-use crate::planner_settings::PlannerSettings;
 use crate::query::{SortKey, conjunction, mark};
 
 /// Least assumed number of pages of a table before its first ANALYZE.

@@ -1,20 +1,21 @@
 //! Checks the expressions of a body when the function is created.
 
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::walk::each_node;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{FuncCall, SelectStmt};
 
 use crate::aggregates::aggregates_named;
-use crate::error::{Result, SqlError};
 use crate::function::Eval;
 use crate::functions::functions_named;
-use crate::walk::each_node;
 
 /// Refuses a text that is not an expression, and an expression that would have to run as a query.
 ///
 /// # Errors
 /// Errors of the grammar; `0A000` for queries, aggregates, and questions about the running trigger.
 pub(super) fn check_expression(text: &str) -> Result<()> {
-    let statements = crate::parse::parse(&format!("SELECT {text}")).map_err(without_position)?;
+    let statements =
+        niwaki_parse::parse::parse(&format!("SELECT {text}")).map_err(without_position)?;
     match statements.as_slice() {
         [one] => match &**one.node {
             NodeEnum::SelectStmt(select) if is_plain(select) => {}

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::error::{Result, SqlError};
-use crate::parse::behind_continuation;
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::parse::behind_continuation;
 
 /// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! Reads the body of a trigger function into statements.
 
+use niwaki_parse::error::{Result, SqlError};
+
 use super::expression::check_expression;
 use super::lexer::{Token, TokenKind, tokens};
 use super::{BodyAction, BodyStatement};
-use crate::error::{Result, SqlError};
 use crate::query::RowName;
 
 /// Words that begin statements of PostgreSQL that are refused by name.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::types::{ANY_ELEMENT, element_of};
 use niwaki_types::{ColumnType, TypeOid};
 
 use crate::context::RecordFields;
 use crate::expr::{Expr, FieldNames, UserFunction};
 use crate::function::{Function, Volatility};
-use crate::types::{ANY_ELEMENT, element_of};
 
 /// The shape of a call's result for each row of the last statement.
 #[derive(Clone, Debug)]

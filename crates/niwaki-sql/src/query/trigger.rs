@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{TriggerEvent, TriggerTime};
-
+use niwaki_parse::error::SqlError;
 use niwaki_types::Datum;
 
-use crate::error::SqlError;
 use crate::expr::Expr;
 
 /// The triggers that a change of a table fires, in the order of their names.

@@ -3,12 +3,12 @@
 
 use std::rc::Rc;
 
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_types::work;
+
 use super::chars::{CharSet, is_word};
 use super::invalid;
 use super::syntax::{Assertion, Node};
-use niwaki_types::work;
-
-use crate::error::{Result, SqlError};
 
 /// The most instructions of all parts of one expression; PostgreSQL has a limit of the same kind.
 pub(super) const INSTRUCTIONS_MAX: usize = 200_000;

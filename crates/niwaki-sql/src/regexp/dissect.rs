@@ -4,10 +4,11 @@
 //! form one part. The other parts form a binary tree. In the tree, the left side chooses first and
 //! the right side must match the rest.
 
+use niwaki_parse::error::Result;
+
 use super::automaton::{Budget, INSTRUCTIONS_MAX, Program};
 use super::invalid;
 use super::syntax::{Node, Parsed};
-use crate::error::Result;
 
 /// Byte positions of the groups that took part; group 1 comes first.
 pub(super) type Spans = Vec<Option<(usize, usize)>>;

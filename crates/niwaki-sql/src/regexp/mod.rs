@@ -21,10 +21,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use niwaki_env::memory;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::work;
 use regex::{Regex, RegexBuilder};
 
-use crate::error::{Result, SqlError};
 use automaton::Budget;
 use dissect::{Plan, Spans};
 pub(crate) use syntax::Options;

@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
+use niwaki_parse::error::{Result, SqlError};
+
 use super::chars::{CharSet, Class};
 use super::invalid;
-use crate::error::{Result, SqlError};
 
 /// The options that decide how an expression is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

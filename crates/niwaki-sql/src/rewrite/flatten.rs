@@ -4,11 +4,11 @@
 //! its columns, and its item leaves the join tree, as in PostgreSQL. A nested query in a condition
 //! that read such a column then runs once, not for each row.
 
+use niwaki_parse::error::Result;
 use niwaki_types::work;
 
 use super::Level;
 use super::nulls::null_with;
-use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
     Body, DEPTH_MAX, Distinct, From, FromItem, Growth, ItemKind, JoinNode, JoinTree, JoinType,

@@ -36,9 +36,9 @@ pub(crate) use constants::Values;
 pub(crate) use sublinks::{AskedOnce, asked_once};
 
 use niwaki_env::stack;
+use niwaki_parse::error::Result;
 use niwaki_types::work;
 
-use crate::error::Result;
 use crate::expr::{Expr, ExprKind, Nested, inline_call};
 use crate::query::{
     Body, From, Growth, JoinTree, JoinType, MergeAction, MergeQuery, ModifyQuery, ModifySource,

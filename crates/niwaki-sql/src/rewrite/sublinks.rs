@@ -2,6 +2,8 @@
 
 use std::slice::from_ref;
 
+use niwaki_types::{Datum, TypeOid};
+
 use super::flatten::{merge, moved};
 use super::nulls::is_never_null;
 use super::{Level, hoist};
@@ -12,7 +14,6 @@ use crate::query::{
     Select, SlotRange, expr_outer_slots_mut, is_volatile, reads_slots, split_conjuncts,
     volatile_inside,
 };
-use niwaki_types::{Datum, TypeOid};
 
 /// Turns the level's EXISTS, IN and ANY conditions into joins, if that is correct.
 pub(super) fn pull_up(level: &mut Level<'_>) {

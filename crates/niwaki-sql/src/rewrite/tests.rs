@@ -10,7 +10,7 @@ use crate::sessionless::analyze_context;
 /// Returns a statement after rewriting.
 fn rewritten(sql: &str) -> StatementQuery {
     let context = AnalyzeContext { stored: false, ..analyze_context(0) };
-    let parsed = crate::parse::parse(sql).unwrap();
+    let parsed = niwaki_parse::parse::parse(sql).unwrap();
     let mut analyzer = Analyzer::new(&context, sql, Vec::new());
     let (mut statement, ..) = analyzer.statement_query(&parsed[0].node).unwrap();
     rewrite(&mut statement, &mut Values::new(&[])).unwrap();

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use niwaki_env::memory;
+use niwaki_parse::error::Result;
 use niwaki_table::{KeyedRows, Run, RunReader, RunWriter, TempSpace};
 use niwaki_types::{Datum, read_tagged_into, write_tagged_row};
 
 use super::{checked, grown, row_bytes};
 use crate::context::{ExecContext, RowSink};
-use crate::error::Result;
 
 /// A collector of rows, all of one width.
 pub struct RowKeeper {

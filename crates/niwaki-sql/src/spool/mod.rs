@@ -4,11 +4,10 @@ mod kept_rows;
 mod key_chains;
 mod key_table;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{KeyedRow, KeyedRows};
 use niwaki_types::Datum;
 use niwaki_types::growing::value_bytes;
-
-use crate::error::{Result, SqlError};
 
 pub(crate) use kept_rows::Memory;
 pub use kept_rows::{KeptReader, KeptRows, RowKeeper};

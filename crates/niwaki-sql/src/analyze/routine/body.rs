@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::FunctionDefinition;
+use niwaki_parse::error::{Result, SqlError};
 use pg_query::NodeEnum;
 
 use super::super::Analyzer;
@@ -10,7 +11,6 @@ use super::parameters::Routine;
 use super::shape::BodyResult;
 use super::volatility_of;
 use crate::context::AnalyzeContext;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, FunctionKey, inline_call, keeps_promises};
 use crate::function::Volatility;
 use crate::plan::{BodyStatement, CalledFunctions, FunctionBody};
@@ -47,7 +47,7 @@ impl Analyzer<'_> {
             stored: false,
             ..*self.context
         };
-        let parsed = crate::parse::parse(&definition.body)?;
+        let parsed = niwaki_parse::parse::parse(&definition.body)?;
         let count = parsed.len();
         let mut statements = Vec::with_capacity(count);
         let (mut result, mut inline) = (None, None);

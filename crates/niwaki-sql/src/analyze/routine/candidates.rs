@@ -3,6 +3,12 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{FunctionDefinition, Meaning, Oid, PG_CATALOG};
+use niwaki_parse::error::Result;
+use niwaki_parse::numbered::{InNumbers, Number, number_of};
+use niwaki_parse::types::{
+    ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, CastContext, array_of, element_of, is_polymorphic,
+    variadic_element,
+};
 use niwaki_types::TypeOid;
 use pg_query::{Node, NodeEnum, protobuf};
 
@@ -10,16 +16,10 @@ use super::super::Analyzer;
 use super::super::call::{Candidate, Concrete, NoMatch, choose};
 use crate::aggregates::is_aggregate;
 use crate::context::RecordFields;
-use crate::error::Result;
 use crate::expr::{Collation, Expr, ExprKind};
 use crate::function::{Eval, Function};
 use crate::functions::functions_named;
-use crate::numbered::{InNumbers, Number, number_of};
 use crate::query::{ResultShape, SetFunction};
-use crate::types::{
-    ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, CastContext, array_of, element_of, is_polymorphic,
-    variadic_element,
-};
 
 /// A user's function that a call may mean, with its position in the search path.
 pub(in crate::analyze) struct Found {
@@ -164,7 +164,7 @@ impl Analyzer<'_> {
         given: &Given,
         location: i32,
         reason: &NoMatch,
-    ) -> crate::error::SqlError {
+    ) -> niwaki_parse::error::SqlError {
         let arguments = given.exprs.iter().zip(&given.names).map(|(expr, name)| {
             let kind = self.format_oid(expr.declared());
             name.as_ref().map_or(kind.clone(), |name| format!("{name} => {kind}"))

@@ -1,17 +1,17 @@
 //! CREATE FUNCTION: builds the definition of a new function, and checks its body.
 
 use niwaki_catalog::{FunctionDefinition, FunctionLanguage, FunctionParameter, Oid, ParameterMode};
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::types::{element_of, is_polymorphic};
+use niwaki_parse::utility::{CreateFunction, ParameterSpec};
 use niwaki_types::TypeOid;
 
 use super::super::Analyzer;
 use super::super::call::Concrete;
 use super::super::stored::Form;
 use crate::context::AnalyzeContext;
-use crate::error::{Result, SqlError};
 use crate::expr::FunctionKey;
 use crate::plan::CalledFunctions;
-use crate::types::{element_of, is_polymorphic};
-use crate::utility::{CreateFunction, ParameterSpec};
 
 /// Returns the error `42P13`.
 fn invalid(message: impl Into<String>) -> SqlError {
@@ -52,7 +52,7 @@ pub fn analyze_function(
     };
     let pseudo = |oid: TypeOid| {
         !is_polymorphic(oid)
-            && (crate::types::category(oid) == 'P' || oid == niwaki_catalog::TRIGGER_TYPE)
+            && (niwaki_parse::types::category(oid) == 'P' || oid == niwaki_catalog::TRIGGER_TYPE)
             && oid != TypeOid::RECORD
     };
     if pseudo(returns) && returns != TypeOid::VOID {
@@ -106,7 +106,7 @@ pub(crate) fn check_body(
     let analyzer = Analyzer::new(context, "", Vec::new());
     let arguments: Vec<TypeOid> = definition.arguments.iter().copied().map(TypeOid).collect();
     if arguments.iter().copied().any(is_polymorphic) {
-        return crate::parse::parse(&definition.body).map(|_| ());
+        return niwaki_parse::parse::parse(&definition.body).map(|_| ());
     }
     let Ok(concrete) = Concrete::of(&arguments, &arguments) else {
         return Err(SqlError::internal("a function without types"));
@@ -142,8 +142,10 @@ impl Analyzer<'_> {
             }
             if mode == ParameterMode::Variadic {
                 variadic = true;
-                let any =
-                    matches!(kind, crate::types::ANY_ARRAY | crate::types::ANY_COMPATIBLE_ARRAY);
+                let any = matches!(
+                    kind,
+                    niwaki_parse::types::ANY_ARRAY | niwaki_parse::types::ANY_COMPATIBLE_ARRAY
+                );
                 if !any && element_of(kind).is_none() {
                     return Err(invalid("VARIADIC parameter must be an array"));
                 }
@@ -184,7 +186,7 @@ impl Analyzer<'_> {
         let pseudo = match names.as_slice() {
             [pseudo] | ["pg_catalog", pseudo] if name.array_bounds.is_empty() => match *pseudo {
                 "trigger" => Some(niwaki_catalog::TRIGGER_TYPE),
-                pseudo => crate::types::pseudo_type(pseudo),
+                pseudo => niwaki_parse::types::pseudo_type(pseudo),
             },
             _ => None,
         };
@@ -196,7 +198,7 @@ impl Analyzer<'_> {
 
     /// Refuses a polymorphic result without a parameter that determines its type.
     fn check_polymorphic(&self, result: TypeOid, arguments: &[u32]) -> Result<()> {
-        use crate::types as t;
+        use niwaki_parse::types as t;
         const SIMPLE: [TypeOid; 4] = [t::ANY_ELEMENT, t::ANY_ARRAY, t::ANY_NONARRAY, t::ANY_ENUM];
         const COMMON: [TypeOid; 2] = [t::ANY_COMPATIBLE, t::ANY_COMPATIBLE_ARRAY];
         let (family, shown) = match result {

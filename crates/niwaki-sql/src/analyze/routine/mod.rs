@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use niwaki_catalog::{FunctionDefinition, FunctionVolatility, Oid};
 use niwaki_env::stack;
+use niwaki_parse::error::Result;
 use niwaki_types::TypeOid;
 
 use super::Analyzer;
 use crate::context::RecordFields;
-use crate::error::Result;
 use crate::expr::{FunctionKey, UserFunction};
 use crate::function::Volatility;
 use crate::query::ResultShape;
@@ -87,7 +87,7 @@ impl Analyzer<'_> {
         // A recursive call sees the function without its body.
         let open = Arc::new(head(None));
         functions.found.borrow_mut().known.insert(key.clone(), open);
-        let stack_bytes = crate::parse::stack_bytes(&definition.body);
+        let stack_bytes = niwaki_parse::parse::stack_bytes(&definition.body);
         let (body, inline) = stack::deeper_by(stack_bytes, || {
             self.function_body(definition, &key, shape, functions)
         })?;

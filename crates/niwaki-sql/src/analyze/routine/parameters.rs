@@ -1,10 +1,10 @@
 //! Names of parameters in function bodies.
 
 use niwaki_catalog::FunctionDefinition;
+use niwaki_parse::error::Result;
 use pg_query::protobuf;
 
 use super::super::{Analyzer, names_of};
-use crate::error::Result;
 use crate::expr::Expr;
 
 /// The function whose body is being analyzed.

@@ -8,13 +8,13 @@ use niwaki_catalog::{
     CatalogState, Column, Relation, RelationDefinition, SearchPath, collation_name,
 };
 use niwaki_env::stack;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid, quote_identifier};
 
 use super::plain::{table_expression, type_text};
 use super::{Level, nested};
 use crate::analyze::{SYSTEM_COLUMNS, domain_check, shown_condition, stored_expression};
 use crate::context::{AnalyzeContext, ExecContext};
-use crate::error::{Result, SqlError};
 use crate::expr::{BoolTest, CastPurpose, Expr, ExprKind, UserFunction};
 use crate::functions::arguments_text;
 use crate::query::SetFunction;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
+
 use super::{BatchScan, BatchStep, Kept, clock, given};
-use crate::error::{Result, SqlError};
 use crate::exec::append::admitted;
 use crate::exec::parallel::Division;
 use crate::expr::{Batch, Expr, Runtime};

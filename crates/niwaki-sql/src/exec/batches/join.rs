@@ -10,13 +10,13 @@
 use std::sync::Arc;
 
 use niwaki_env::memory;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::join_table::{Chains, Keys, Table, column, put, slots};
 use super::large::{large_slots, row_bytes};
 use super::rows::RowBatches;
 use super::{BATCH_ROWS, BatchStep, Below, Kept, clock, given, measure};
-use crate::error::{Result, SqlError};
 use crate::exec::hash_join::Building;
 use crate::exec::join::Join;
 use crate::exec::parallel::{Division, gather};

@@ -1,10 +1,10 @@
 //! The table of inner rows of a batch hash join, which stores the rows column by column.
 
+use niwaki_parse::error::Result;
 use niwaki_types::growing::value_bytes;
 use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData};
 
 use super::large::{bytes_of, has_large_row};
-use crate::error::Result;
 use crate::expr::{Batch, Expr, Rows, Runtime, Values};
 use crate::plan::{JoinKind, JoinPlan};
 use crate::query::SlotRange;

@@ -11,6 +11,7 @@ mod single;
 use std::sync::Arc;
 
 use niwaki_env::stack;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Vector;
 
 use self::append::BatchAppend;
@@ -19,7 +20,6 @@ use self::nested::{BatchNested, has_many_rows, nested_scan};
 use self::single::SingleRows;
 use super::parallel::Division;
 use super::scan::scan_path;
-use crate::error::{Result, SqlError};
 use crate::expr::{Batch, Expr, Rows, Runtime};
 use crate::plan::{PathPlan, PlanNode, ScanPlan};
 use crate::store::{ScanEffort, ScanPath, ScanState};

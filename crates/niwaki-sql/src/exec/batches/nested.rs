@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::value_bytes;
 use niwaki_types::{Datum, Vector};
 
 use super::join_table::{column, put, slots};
 use super::large::{large_slots, row_bytes};
 use super::{BATCH_ROWS, BatchStep, Below, Kept, clock, given};
-use crate::error::{Result, SqlError};
 use crate::exec::parallel::Division;
 use crate::exec::{Demand, start_for};
 use crate::expr::{Batch, Expr, Running, Runtime};

@@ -1,10 +1,10 @@
 //! Collects rows that come one by one into batches.
 
+use niwaki_parse::error::Result;
 use niwaki_types::growing::value_bytes;
 use niwaki_types::{Datum, Vector};
 
 use super::{BATCH_ROWS, BatchStep, Kept};
-use crate::error::Result;
 use crate::expr::{Batch, Running, Runtime};
 use crate::query::SlotRange;
 use crate::store::BATCH_BYTES;

@@ -1,10 +1,10 @@
 //! Returns the rows of batches one by one.
 
+use niwaki_parse::error::Result;
 use niwaki_types::Datum;
 
 use super::join_table::column;
 use super::{BatchStep, Kept};
-use crate::error::Result;
 use crate::expr::{Batch, Runtime, Step};
 
 /// The step that returns a batch step's rows one by one.

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-use crate::error::SqlError;
+use niwaki_parse::error::SqlError;
 
 /// The number of blocks that a thread takes at once. The number falls with the blocks that are
 /// left, so that all threads end at the same time.

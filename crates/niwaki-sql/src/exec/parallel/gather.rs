@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use niwaki_env::memory;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::{Condvar, Mutex};
+use niwaki_parse::error::Result;
 
 use super::Crew;
-use crate::error::Result;
 use crate::exec::batches::{BatchStep, Kept};
 use crate::expr::{Batch, Runtime};
 

@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::Result;
+
 use super::Crew;
-use crate::error::Result;
 use crate::exec::batches::BatchStep;
 use crate::exec::groups::{Grouping, Groups};
 use crate::expr::Runtime;

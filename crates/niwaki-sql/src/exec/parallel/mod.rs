@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use niwaki_env::sync::thread;
 use niwaki_env::{memory, seeded_bug};
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::work::{asked, asking};
 
 use super::batches::BatchStep;
 use super::fresh_state;
-use crate::error::{Result, SqlError};
 use crate::expr::measure::Measures;
 use crate::expr::{Runtime, State};
 use crate::sessionless::ForThreads;

@@ -1,12 +1,12 @@
 //! The states of the calls over a window.
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid};
 
 use super::frame::{FrameRows, Frames};
 use super::partition::Partition;
 use super::rows::Cursor;
 use crate::aggregates::Accumulator;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Runtime};
 use crate::function::WindowFunction as W;
 use crate::query::{AggregateCall, Bound, Exclusion, Window, WindowBody, is_volatile};

@@ -1,8 +1,7 @@
 //! RANGE frames with an offset: decides whether a value is within a distance of another value.
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Interval, TimeZone, TypeOid, compare, datetime};
-
-use crate::error::{Result, SqlError};
 
 /// The side of `base` plus or minus the distance on which values are in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@
 //! back. So both ends move on from their last position, which takes one pass over the partition for
 //! all rows together.
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::distance::{Side, within};
 use super::partition::Partition;
 use super::rows::Cursor;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::query::{Bound, Exclusion, FrameMode, Window};
 

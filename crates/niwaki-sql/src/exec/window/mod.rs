@@ -16,13 +16,13 @@ mod rows;
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use self::calls::{CallState, Place};
 use self::frame::Frames;
 use self::partition::Partition;
 use self::rows::Cursor;
-use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, Step};
 use crate::plan::{PlanNode, WindowCalls};
 use crate::query::Bound;

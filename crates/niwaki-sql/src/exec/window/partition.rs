@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::rows::{Cursor, Rows};
-use crate::error::{Result, SqlError};
 use crate::exec::start;
 use crate::expr::{Expr, Running, Runtime};
 use crate::plan::PlanNode;

@@ -3,11 +3,11 @@
 //! A kernel computes for each row the same result as the function's body. A kernel that cannot do
 //! this for all rows returns nothing, and the rows are then computed one by one.
 
+use niwaki_parse::error::Result;
 use niwaki_types::{Datum, Decimals, TypeOid, Vector, VectorData};
 
 use super::compare::{Comparison, compare};
 use super::{Values, is_plain_text};
-use crate::error::Result;
 use crate::expr::work_on;
 use crate::function::{Eval, Function};
 
@@ -270,7 +270,9 @@ fn by_body(
 ) -> Result<Vector> {
     let mut vector = Vector::for_type(function.result);
     let Eval::Binary(body) = function.eval else {
-        return Err(crate::SqlError::internal("a kernel of a function that is no operator"));
+        return Err(niwaki_parse::error::SqlError::internal(
+            "a kernel of a function that is no operator",
+        ));
     };
     for at in 0..rows {
         let (left, right) = (left.get(at), right.get(at));

@@ -9,17 +9,15 @@
 
 mod compare;
 mod kernels;
-#[cfg(test)]
-mod tests;
 
 use std::borrow::Cow;
 
 use niwaki_env::stack;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData, encode_key};
 
 use super::eval::{missing_parameter, outer_slot};
 use super::{BoolTest, Expr, ExprKind, Runtime, value_lists};
-use crate::error::{Result, SqlError};
 use crate::function::{Eval, Function};
 
 /// The longest array whose elements are compared with all rows one element at a time.

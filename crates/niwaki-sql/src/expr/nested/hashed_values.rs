@@ -4,12 +4,12 @@
 //! The values are keys in a table as long as there is room. Otherwise the values go to a sorted
 //! file (`sorted_keys.rs`).
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{KeyedRows, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::sorted_keys::SortedKeys;
 use super::start;
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, LookUp, Runtime, for_key, key_type};
 use crate::plan::SubPlan;
 use crate::spool::{KeyTable, checked};

@@ -6,10 +6,10 @@ mod sorted_keys;
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::{Expr, Running, Runtime, State, UserFunction};
-use crate::error::{Result, SqlError};
 use crate::plan::SubPlan;
 use crate::spool::row_bytes;
 

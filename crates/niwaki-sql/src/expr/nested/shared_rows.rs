@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::Result;
 use niwaki_types::Datum;
 
 use super::start;
-use crate::error::Result;
 use crate::expr::{Running, Runtime};
 use crate::plan::SubPlan;
 use crate::spool::{KeptReader, KeptRows, Memory, RowKeeper, row_bytes};

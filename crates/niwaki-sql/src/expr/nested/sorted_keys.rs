@@ -11,9 +11,9 @@
 use std::cmp::Ordering;
 
 use niwaki_env::memory;
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{KeyedRows, Sorter, TempFile};
 
-use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 
 /// The size in bytes of the length before each key in the file.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::error::Result;
 use niwaki_types::growing::charge_parts;
 use niwaki_types::{
     DateStyle, Datum, Dimension, Jsonb, Numeric, Record, TextSettings, TypeOid, to_text,
@@ -10,7 +11,6 @@ use niwaki_types::{
 
 use super::invalid;
 use crate::context::ExecContext;
-use crate::error::Result;
 use crate::expr::value_text;
 
 /// Appends a value of type `oid` as the functions of `json` show it. Arrays have the text `line`
@@ -157,7 +157,7 @@ pub(super) fn key_text(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> R
     }
 }
 
-fn key_has_parts() -> crate::SqlError {
+fn key_has_parts() -> niwaki_parse::error::SqlError {
     invalid("key value must be scalar, not array, composite, or json")
 }
 

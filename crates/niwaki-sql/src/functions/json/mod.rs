@@ -10,11 +10,11 @@ mod records;
 
 use std::sync::Arc;
 
+use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::{ask_to_grow, charge_more};
 use niwaki_types::{Datum, Jsonb};
 
 use super::{Function, functions};
-use crate::error::{Result, SqlError};
 
 pub(crate) use build::JsonAggregate;
 pub(crate) use records::{of_json_objects, takes_json};

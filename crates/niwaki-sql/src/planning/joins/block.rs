@@ -1,10 +1,10 @@
 //! Join blocks: sets of units that may be joined in any order.
 
 use niwaki_env::stack;
+use niwaki_parse::error::{Result, SqlError};
 
 use super::search::UNITS_MAX;
 use super::{Leaf, LeafKind};
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
     JoinTree, JoinType, SlotRange, is_volatile, reads_nothing, reads_only, reads_slots,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use niwaki_catalog::Relation;
 use niwaki_env::stack;
+use niwaki_parse::error::{Result, SqlError};
 
 use super::block::{Block, FullJoin, Link, Source, Unit};
 use super::path::{JoinShape, Pairing, Path, Paths, Shape, hash_join};
 use super::search::{Search, Set, members, reads_ranges, sides_of};
 use super::{Finished, Joins, Leaf, LeafKind};
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::plan::Estimate;
 use crate::plan::PathPlan;

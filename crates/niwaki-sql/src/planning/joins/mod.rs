@@ -33,13 +33,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
+use niwaki_parse::error::Result;
+use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_types::Datum;
 
-use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
 use crate::plan::Estimate;
 use crate::plan::PlanNode;
-use crate::planner_settings::PlannerSettings;
 use crate::query::{JoinTree, SlotRange, SortKey, conjunction, is_volatile};
 
 use rows::Tables;

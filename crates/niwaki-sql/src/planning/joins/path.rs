@@ -3,9 +3,10 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use niwaki_settings::planner_settings::{CostSettings, PlannerSettings};
+
 use super::search::Set;
 use crate::plan::{JoinKind, PlanNode};
-use crate::planner_settings::{CostSettings, PlannerSettings};
 use crate::planning::cost;
 use crate::planning::scan::DISABLED_COST;
 use crate::query::{SlotRange, SortKey};

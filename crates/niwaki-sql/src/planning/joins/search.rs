@@ -4,12 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use niwaki_env::hash::{HashMap, HashSet};
+use niwaki_parse::error::{Result, SqlError};
 
 use super::block::{Block, Link, Unit};
 use super::methods::Pair;
 use super::path::{PAGE_BYTES, Path, Paths, Shape, common_order};
 use super::{Finished, Joins};
-use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::plan::{JoinKind, PlanNode};
 use crate::planning::cost;

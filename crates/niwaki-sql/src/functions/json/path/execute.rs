@@ -11,13 +11,13 @@ mod condition;
 use std::sync::Arc;
 
 use niwaki_env::stack;
+use niwaki_parse::error::SqlError;
 use niwaki_types::{
     ColumnType, Datum, InputContext, JsonPath, Jsonb, Numeric, Path, PathMethod, PathOperator,
     PathStep, TextSettings, TypeOid,
 };
 
 use super::layout::offset_of;
-use crate::error::SqlError;
 
 use condition::Truth;
 
@@ -55,7 +55,7 @@ impl From<SqlError> for Stop {
 type Result<T> = std::result::Result<T, Stop>;
 
 /// Returns the value, or `None` if an error was passed over.
-pub(super) fn unless_passed_over<T>(found: Result<T>) -> crate::error::Result<Option<T>> {
+pub(super) fn unless_passed_over<T>(found: Result<T>) -> niwaki_parse::error::Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(Stop::PassedOver) => Ok(None),
@@ -64,7 +64,7 @@ pub(super) fn unless_passed_over<T>(found: Result<T>) -> crate::error::Result<Op
 }
 
 /// A callback that fails when the statement is cancelled.
-pub(super) type Interrupts<'q> = &'q mut dyn FnMut() -> crate::error::Result<()>;
+pub(super) type Interrupts<'q> = &'q mut dyn FnMut() -> niwaki_parse::error::Result<()>;
 
 /// Steps between two checks whether the statement is cancelled.
 const STEPS_BETWEEN: u32 = 1024;

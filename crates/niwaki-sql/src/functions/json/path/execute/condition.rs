@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use niwaki_parse::error::SqlError;
 use niwaki_types::{Jsonb, PathOperator, PathStep};
 
 use super::{Found, Query, Result, Stop};
-use crate::error::SqlError;
 use crate::expr::pattern;
 
 /// The three values of conditions.

@@ -4,21 +4,21 @@ use niwaki_catalog::builtin_types;
 use niwaki_types::{ColumnType, TypeOid};
 
 /// `anyarray`: stands for any array type in a signature.
-pub(crate) const ANY_ARRAY: TypeOid = TypeOid(2277);
+pub const ANY_ARRAY: TypeOid = TypeOid(2277);
 /// `anyelement`: stands for any type in a signature; all occurrences must agree.
-pub(crate) const ANY_ELEMENT: TypeOid = TypeOid(2283);
+pub const ANY_ELEMENT: TypeOid = TypeOid(2283);
 /// `anynonarray`: stands for any type that is no array.
-pub(crate) const ANY_NONARRAY: TypeOid = TypeOid(2776);
+pub const ANY_NONARRAY: TypeOid = TypeOid(2776);
 /// `anyenum`: stands for any enum in a signature; all occurrences must agree.
-pub(crate) const ANY_ENUM: TypeOid = TypeOid(3500);
+pub const ANY_ENUM: TypeOid = TypeOid(3500);
 /// `anycompatible`: stands for any type in a signature; all occurrences get their common type.
-pub(crate) const ANY_COMPATIBLE: TypeOid = TypeOid(5077);
+pub const ANY_COMPATIBLE: TypeOid = TypeOid(5077);
 /// The array type of [`ANY_COMPATIBLE`].
-pub(crate) const ANY_COMPATIBLE_ARRAY: TypeOid = TypeOid(5078);
+pub const ANY_COMPATIBLE_ARRAY: TypeOid = TypeOid(5078);
 /// `"any"`: any type; each occurrence is independent.
-pub(crate) const ANY: TypeOid = TypeOid(2276);
+pub const ANY: TypeOid = TypeOid(2276);
 /// A row of anonymous type.
-pub(crate) const RECORD: TypeOid = TypeOid::RECORD;
+pub const RECORD: TypeOid = TypeOid::RECORD;
 
 /// Name, OID, category, preferred, OID of the array type. The names are the internal ones
 /// (`pg_type.typname`).
@@ -93,7 +93,7 @@ pub fn type_by_name(name: &str) -> Option<TypeOid> {
 }
 
 /// Returns a pseudo-type by name, if users' functions may have it in their signature.
-pub(crate) fn pseudo_type(name: &str) -> Option<TypeOid> {
+pub fn pseudo_type(name: &str) -> Option<TypeOid> {
     Some(match name {
         "void" => TypeOid::VOID,
         "record" => RECORD,
@@ -126,7 +126,7 @@ pub fn is_polymorphic(oid: TypeOid) -> bool {
 
 /// Returns whether Niwaki lacks a type of this name that PostgreSQL, or an extension shipped with
 /// it, has. Row types of relations do not count.
-pub(crate) fn is_absent_type(name: &str) -> bool {
+pub fn is_absent_type(name: &str) -> bool {
     let of_extension = ["hstore", "citext"].contains(&name);
     let known = builtin_types().named(name).any(|kind| kind.category != 'C');
     (known || of_extension) && type_by_name(name).is_none()
@@ -158,7 +158,7 @@ pub fn element_of(oid: TypeOid) -> Option<TypeOid> {
 }
 
 /// Returns `pg_type.typcategory`.
-pub(crate) fn category(oid: TypeOid) -> char {
+pub fn category(oid: TypeOid) -> char {
     if element_of(oid).is_some() {
         return 'A';
     }
@@ -175,12 +175,12 @@ pub(crate) fn category(oid: TypeOid) -> char {
 }
 
 /// Returns `pg_type.typispreferred`.
-pub(crate) fn is_preferred(oid: TypeOid) -> bool {
+pub fn is_preferred(oid: TypeOid) -> bool {
     TYPES.iter().any(|t| t.1 == oid && t.3)
 }
 
 /// Returns whether a value of the type can be stored, shown and read.
-pub(crate) fn is_known(oid: TypeOid) -> bool {
+pub fn is_known(oid: TypeOid) -> bool {
     matches!(category(oid), 'A' | 'E' | 'C') || every().any(|t| t.1 == oid)
 }
 
@@ -246,7 +246,7 @@ pub fn format_oid(oid: TypeOid) -> String {
 
 /// The contexts of casts. Each context includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum CastContext {
+pub enum CastContext {
     /// Anywhere in an expression.
     Implicit,
     /// Storing a value into a column.
@@ -257,7 +257,7 @@ pub(crate) enum CastContext {
 
 /// The method of a cast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CastPath {
+pub enum CastPath {
     /// Relabeling: the bytes mean the same under the new type.
     Relabel,
     /// A function for the pair of types.
@@ -270,12 +270,12 @@ pub(crate) enum CastPath {
 
 /// Returns whether a value of one type converts implicitly to the other. An untyped literal
 /// converts to any type.
-pub(crate) fn converts_implicitly(from: TypeOid, to: TypeOid) -> bool {
+pub fn converts_implicitly(from: TypeOid, to: TypeOid) -> bool {
     from == TypeOid::UNKNOWN || cast_path(from, to, CastContext::Implicit).is_some()
 }
 
 /// Returns the method of casting `from` to `to`, if this context permits the cast.
-pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Option<CastPath> {
+pub fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Option<CastPath> {
     use CastContext::{Assignment, Explicit, Implicit};
     use TypeOid as T;
     if from == to {
@@ -366,7 +366,7 @@ pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Opt
 /// modifier.
 ///
 /// `arguments` are the numbers in the parentheses after the type's name.
-pub(crate) fn encode_typmod(oid: TypeOid, arguments: &[i64]) -> Result<i32, String> {
+pub fn encode_typmod(oid: TypeOid, arguments: &[i64]) -> Result<i32, String> {
     let single = |name: &str| match arguments {
         [one] => Ok(*one),
         _ => Err(format!("invalid type modifier for type {name}")),

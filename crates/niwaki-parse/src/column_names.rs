@@ -13,7 +13,7 @@ use crate::walk::each_node;
 ///
 /// # Errors
 /// `42601` when the text is no expression.
-pub(crate) fn unqualified(expression: &str) -> Result<String> {
+pub fn unqualified(expression: &str) -> Result<String> {
     rewrite(expression, |names| names.last().map(|name| quote_identifier(name)))
 }
 

@@ -681,7 +681,7 @@ fn needs_restart(definition: &SettingDefinition) -> SettingError {
 }
 
 /// Decides whether `kilobytes` is a valid limit of pool memory for VACUUM; 0 means no limit.
-pub(crate) fn is_buffer_usage_limit(kilobytes: i64) -> bool {
+pub fn is_buffer_usage_limit(kilobytes: i64) -> bool {
     kilobytes == 0 || (128..=16_777_216).contains(&kilobytes)
 }
 

@@ -22,13 +22,13 @@ use crate::types::format_oid;
 use crate::walk::each_node;
 
 /// The schema whose objects are named by their numbers.
-pub(crate) const NUMBERS: &str = "pg_oid";
+pub const NUMBERS: &str = "pg_oid";
 /// The function in that schema that returns enum values.
 const LABEL: &str = "label";
 
 /// The replacement of a name in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Number {
+pub enum Number {
     /// A dotted name: the number of a function, or of a type with its kind.
     Name(u32),
     /// A string constant: an enum value.
@@ -39,7 +39,7 @@ pub(crate) enum Number {
 
 impl Number {
     /// Returns the replacement of a value's string constant, if the value names an object.
-    pub(crate) fn of_value(value: &Datum, kind: TypeOid) -> Option<Self> {
+    pub fn of_value(value: &Datum, kind: TypeOid) -> Option<Self> {
         match value {
             Datum::Enum(oid, position) => Some(Self::Label(*oid, *position)),
             Datum::Oid(number) if *number != 0 => Some(Self::Object(*number, kind)),
@@ -80,7 +80,7 @@ pub fn type_number(column: ColumnType) -> Option<String> {
 ///
 /// # Errors
 /// `0A000` if a name means two things.
-pub(crate) fn numbered(expression: &str, mut found: Vec<(usize, Number)>) -> Result<String> {
+pub fn numbered(expression: &str, mut found: Vec<(usize, Number)>) -> Result<String> {
     const PREFIX: &str = "SELECT ";
     found.sort_by_key(|(at, _)| *at);
     found.dedup();
@@ -191,13 +191,15 @@ fn named(number: u32) -> Named {
 }
 
 /// The meaning of a dotted name in the schema of numbers.
-pub(crate) enum InNumbers {
+pub enum InNumbers {
+    /// The number of an object.
     Number(u32),
+    /// A label of an enum.
     Label,
 }
 
 /// Returns the meaning of a dotted name, if it is in the schema of numbers.
-pub(crate) fn number_of(names: &[Node]) -> Option<InNumbers> {
+pub fn number_of(names: &[Node]) -> Option<InNumbers> {
     let part = |node: &Node| match &node.node {
         Some(NodeEnum::String(name)) => Some(name.sval.clone()),
         _ => None,
@@ -212,7 +214,7 @@ pub(crate) fn number_of(names: &[Node]) -> Option<InNumbers> {
 }
 
 /// Returns the text of a string constant.
-pub(crate) fn string_of(node: &Node) -> Option<&str> {
+pub fn string_of(node: &Node) -> Option<&str> {
     match &node.node {
         Some(NodeEnum::AConst(constant)) => match &constant.val {
             Some(Val::Sval(text)) => Some(&text.sval),

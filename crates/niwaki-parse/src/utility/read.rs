@@ -2,6 +2,7 @@
 
 use niwaki_catalog::RelationKind;
 use niwaki_env::stack::{self, Deep, TooDeep};
+use niwaki_settings::settings::{is_buffer_usage_limit, parse_kilobytes};
 use niwaki_types::{Datum, InputContext, TextSettings};
 use pg_query::protobuf::{
     self, DefElem, DropBehavior, Node, ObjectType, RangeVar, TransactionStmt, TransactionStmtKind,
@@ -23,7 +24,6 @@ use super::{
 };
 use crate::error::{Result, SqlError};
 use crate::parse::{part, position_of};
-use crate::settings::{is_buffer_usage_limit, parse_kilobytes};
 
 /// Returns the utility statement of a syntax tree. Returns `None` for a query (SELECT, INSERT,
 /// UPDATE, DELETE, MERGE, VALUES, EXPLAIN), which analysis and planning handle.
@@ -236,7 +236,7 @@ pub(super) fn variable_set(s: &VariableSetStmt) -> Result<SetCommand> {
             let value = if list {
                 values
                     .iter()
-                    .map(|(v, _)| crate::settings::quote_list_item(v, &name))
+                    .map(|(v, _)| niwaki_settings::settings::quote_list_item(v, &name))
                     .collect::<Vec<_>>()
                     .join(", ")
             } else {
@@ -602,7 +602,7 @@ pub fn expression_text(node: &Node) -> Result<String> {
 ///
 /// # Errors
 /// XX000 if the library cannot deparse what it parsed.
-pub(crate) fn query_text(select: &protobuf::SelectStmt) -> Result<String> {
+pub fn query_text(select: &protobuf::SelectStmt) -> Result<String> {
     NodeEnum::SelectStmt(Box::new(select.clone()))
         .deparse(DeparseOptions::default())
         .map_err(|error| unwritten("a query", &error))

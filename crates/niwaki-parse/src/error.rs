@@ -5,7 +5,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use crate::settings::SettingError;
+use niwaki_settings::settings::SettingError;
 
 /// The severity of a report, with PostgreSQL's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

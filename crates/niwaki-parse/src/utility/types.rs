@@ -1,10 +1,9 @@
 //! Statements on types: CREATE TYPE, ALTER TYPE, DROP TYPE. The module `domain` reads statements on
 //! domains.
 
+use niwaki_types::ColumnType;
 use pg_query::protobuf::{self, DropBehavior, ObjectType, TypeName};
 use pg_query::{Node, NodeEnum};
-
-use niwaki_types::ColumnType;
 
 use super::domain::{DomainAction, DomainSpec};
 use super::read::{qualified, relation_name, strings, unexpected};

@@ -9,7 +9,7 @@ use crate::error::{Result, SqlError};
 /// # Errors
 /// `42704` when PostgreSQL has no collation of this name. `0A000` when PostgreSQL may have one that
 /// does not sort by bytes.
-pub(crate) fn collation_named(parts: &[&str]) -> Result<Oid> {
+pub fn collation_named(parts: &[&str]) -> Result<Oid> {
     let (name, schema) = match parts {
         [name] => (*name, None),
         [.., schema, name] => (*name, Some(*schema)),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::parse::parse;
 
-fn one(sql: &str) -> crate::Result<Utility> {
+fn one(sql: &str) -> crate::error::Result<Utility> {
     let statements = parse(sql).expect("syntax");
     read(&statements[0].node, sql).map(|u| u.expect("a utility statement"))
 }

@@ -150,12 +150,12 @@ impl Copied {
 }
 
 /// Returns the stack, in bytes, that reading the syntax tree of `source` takes.
-pub(crate) fn stack_bytes(source: &str) -> usize {
+pub fn stack_bytes(source: &str) -> usize {
     nesting_bound(source).min(NESTING_MAX) * LEVEL_BYTES
 }
 
 /// Copies a part of the syntax tree of `source`, to be kept separately.
-pub(crate) fn part(node: &NodeEnum, source: &str) -> Arc<Deep<NodeEnum>> {
+pub fn part(node: &NodeEnum, source: &str) -> Arc<Deep<NodeEnum>> {
     Arc::new(Deep::new(node.clone(), stack_bytes(source)))
 }
 
@@ -446,7 +446,7 @@ fn behind_escapes(bytes: &[u8], mut position: usize) -> usize {
 
 /// Returns the offset after the quote that continues a string which ended before `position`. Only
 /// blanks, line ends and comments up to a line end may be in between, with at least one line end.
-pub(crate) fn behind_continuation(bytes: &[u8], mut position: usize) -> Option<usize> {
+pub fn behind_continuation(bytes: &[u8], mut position: usize) -> Option<usize> {
     let mut line_ended = false;
     loop {
         match bytes.get(position)? {

@@ -10,17 +10,17 @@ mod table;
 mod tests;
 mod value;
 
-pub(crate) use session::is_buffer_usage_limit;
+pub use session::is_buffer_usage_limit;
 pub use session::{HotSettings, PlanCacheMode, SettingRow, Settings};
 pub use table::{
     Context, Kind, SERVER_VERSION, SERVER_VERSION_NUM, SETTINGS, SettingDefinition, Unit,
 };
 pub use value::Value;
 
-pub(crate) use value::parse_kilobytes;
+pub use value::parse_kilobytes;
 
 /// Returns an item of a list setting, quoted where reading it back needs quotes.
-pub(crate) fn quote_list_item(item: &str, setting: &str) -> String {
+pub fn quote_list_item(item: &str, setting: &str) -> String {
     if setting == "search_path" { niwaki_types::quote_identifier(item) } else { item.to_owned() }
 }
 
@@ -31,9 +31,7 @@ pub fn full_name(name: &str) -> &str {
 
 /// Returns names and values of the planner's settings that are not at their defaults, in the order
 /// of names. `shown` gives the value of a setting as SHOW does.
-pub(crate) fn changed_settings(
-    shown: impl Fn(&str) -> Option<String>,
-) -> Vec<(&'static str, String)> {
+pub fn changed_settings(shown: impl Fn(&str) -> Option<String>) -> Vec<(&'static str, String)> {
     let of_planner = SETTINGS.iter().filter(|definition| table::is_of_planner(definition.name));
     let changed = of_planner.filter_map(|definition| {
         let value = shown(definition.name)?;

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
+use niwaki_parse::types::array_of;
 use niwaki_types::{Datum, Numeric, TypeOid, Vector};
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
-use super::super::{Runtime, State};
-use super::*;
-use crate::function::Function;
-use crate::functions::operators_named;
+use super::{Function, operators_named};
+use crate::expr::{Batch, Expr, ExprKind, Rows, Runtime, State};
 use crate::sessionless::with_context;
-use crate::types::array_of;
 
 /// Slots by type, two of each.
 const SLOTS: [TypeOid; 10] = [
@@ -79,7 +77,7 @@ fn call(names: &'static [&'static str]) -> BoxedStrategy<Expr> {
     let call = |function: &'static Function| {
         let (left, right) = (leaf(function.arguments[0]), leaf(function.arguments[1]));
         (left, right).prop_map(move |(left, right)| {
-            crate::functions::call(function, vec![left, right], function.result, -1)
+            super::call(function, vec![left, right], function.result, -1)
         })
     };
     proptest::sample::select(functions).prop_flat_map(call).boxed()
@@ -171,11 +169,7 @@ fn same(a: &Datum, b: &Datum) -> bool {
     }
 }
 
-fn check(
-    expr: &Expr,
-    rows: &[Vec<Datum>],
-    picked: &[u32],
-) -> std::result::Result<(), TestCaseError> {
+fn check(expr: &Expr, rows: &[Vec<Datum>], picked: &[u32]) -> Result<(), TestCaseError> {
     with_runtime(|rt| {
         let batch = batch_of(rows);
         let all: Vec<u32> = (0..rows.len() as u32).collect();
@@ -199,7 +193,7 @@ fn check(
                     }
                 }
                 Err(error) => {
-                    let alone = one_by_one.into_iter().find_map(std::result::Result::err);
+                    let alone = one_by_one.into_iter().find_map(Result::err);
                     prop_assert!(
                         alone.is_some_and(|alone| alone.sqlstate == error.sqlstate),
                         "{error:?} of no row alone"
@@ -257,7 +251,7 @@ fn what_is_decided_is_not_evaluated() {
     };
     let call = |name: &str, left, right| {
         let function = operator(name);
-        crate::functions::call(function, vec![left, right], function.result, -1)
+        super::call(function, vec![left, right], function.result, -1)
     };
     let slot = || Expr::slot(2, TypeOid::INT4.into());
     let not_zero = || call("<>", slot(), int(0));

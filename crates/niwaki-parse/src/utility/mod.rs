@@ -37,7 +37,7 @@ pub use function::{
     check_language,
 };
 pub use partition::{BoundSpec, PartitionBy, PartitionOfSpec, RangeValueSpec};
-pub(crate) use read::query_text;
+pub use read::query_text;
 pub use read::{expression_text, read};
 pub use statement::{
     AlterColumn, AlterCommand, ColumnChoice, Copy, CopyDirection, CopyOptions, CopySource, Csv,

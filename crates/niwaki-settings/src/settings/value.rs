@@ -222,7 +222,7 @@ fn parse_number(text: &str, unit: Unit) -> Option<f64> {
 }
 
 /// Reads an amount of memory in kilobytes: a number, perhaps with a unit.
-pub(crate) fn parse_kilobytes(text: &str) -> Option<i64> {
+pub fn parse_kilobytes(text: &str) -> Option<i64> {
     let number = parse_number(text, Unit::Kilobytes)?.round();
     (number.abs() < 1e15).then_some(number as i64)
 }
