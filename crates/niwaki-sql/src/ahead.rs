@@ -8,11 +8,10 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Expr, Runtime, State};
+use niwaki_expr::sessionless;
 use niwaki_types::Datum;
 use niwaki_types::work::{self, Asker};
-
-use crate::expr::{Expr, Runtime, State};
-use crate::sessionless;
 
 niwaki_env::thread_local! {
     static ACCOUNT: RefCell<Option<Account>> = const { RefCell::new(None) };

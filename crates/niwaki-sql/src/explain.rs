@@ -8,18 +8,18 @@ mod output;
 mod partitions;
 
 use niwaki_env::stack;
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::measure::{Measure, Measures, SpaceUse};
+use niwaki_expr::expr::{Expr, ExprKind, Nested, Quantifier, SubQueryKind};
+use niwaki_expr::plan::{BitmapPlan, JoinKey, JoinKind, PathPlan, PlanNode, ScanPlan};
+use niwaki_expr::query::{SetKind, SortKey};
+use niwaki_expr::store::ScanEffort;
 use niwaki_parse::error::Result;
 use niwaki_settings::settings::changed_settings;
 use niwaki_types::Datum;
 
-use crate::context::ExecContext;
 use crate::deparse::plain::{Names, expression, sort_key};
-use crate::expr::measure::{Measure, Measures, SpaceUse};
-use crate::expr::{Expr, ExprKind, Nested, Quantifier, SubQueryKind};
-use crate::plan::{BitmapPlan, JoinKey, JoinKind, PathPlan, PlanNode, ScanPlan};
 use crate::planning::estimate;
-use crate::query::{SetKind, SortKey};
-use crate::store::ScanEffort;
 
 use json::json_string;
 pub use options::ExplainOptions;
@@ -784,7 +784,7 @@ fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
     }
 }
 
-fn nested<'e>(expr: &'e Expr, found: &mut Vec<&'e crate::expr::SubQuery>) {
+fn nested<'e>(expr: &'e Expr, found: &mut Vec<&'e niwaki_expr::expr::SubQuery>) {
     if let ExprKind::SubQuery(sub) = &expr.kind {
         found.push(sub);
     }

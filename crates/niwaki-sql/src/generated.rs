@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use niwaki_catalog::Relation;
 use niwaki_env::stack::{self, Deep};
+use niwaki_expr::context::{AnalyzeContext, ExecContext};
+use niwaki_expr::expr::{
+    Expr, ExprKind, Runtime, State, is_immutable, refuse_domains, refuse_user_functions,
+};
+use niwaki_expr::sessionless;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, Datum};
 
 use crate::analyze::{
     copy_condition, define_generation, generation_expression, table_expression, written_expression,
 };
-use crate::context::{AnalyzeContext, ExecContext};
-use crate::expr::{
-    Expr, ExprKind, Runtime, State, is_immutable, refuse_domains, refuse_user_functions,
-};
-use crate::sessionless;
 
 /// Reads the GENERATED ALWAYS AS expression of a column (`target`, its type and name) of
 /// `relation`. Returns the text to be stored.

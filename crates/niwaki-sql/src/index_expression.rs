@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use niwaki_catalog::{ExpressionCompiler, Relation, RelationDefinition, StoredExpression};
 use niwaki_env::stack::{self, Deep};
+use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::expr::{
+    CompiledExpression, Expr, ExprKind, is_immutable, refuse_domains, refuse_user_functions,
+};
+use niwaki_expr::sessionless;
 use niwaki_parse::column_names::rename_column;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{ExpressionError, KeyExpression};
 use niwaki_types::{ColumnMask, TypeOid};
 
 use crate::analyze::{IndexPart, define_index, index_expression};
-use crate::context::AnalyzeContext;
 use crate::deparse::shown::shown_over;
-use crate::expr::{
-    CompiledExpression, Expr, ExprKind, is_immutable, refuse_domains, refuse_user_functions,
-};
-use crate::sessionless;
 
 /// A key column that an index is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,14 +4,10 @@
 mod aggregates;
 mod ahead;
 mod analyze;
-mod context;
 pub use niwaki_parse::copy;
-mod definitions;
 mod deparse;
 mod exec;
 mod explain;
-mod expr;
-mod function;
 mod functions;
 mod generated;
 #[doc(hidden)]
@@ -19,20 +15,14 @@ mod generated;
 pub mod hostile;
 mod index_expression;
 pub use niwaki_parse::parse;
-mod plan;
 mod planning;
 mod plpgsql;
 mod prepare;
-mod query;
-mod regexp;
 mod rewrite;
-mod seeded_random;
 mod sequence_row;
-mod sessionless;
 pub use niwaki_settings::settings;
-mod spool;
 mod statement;
-pub mod store;
+pub use niwaki_expr::store;
 pub use niwaki_parse::types;
 pub use niwaki_parse::utility;
 pub use niwaki_parse::walk;
@@ -42,36 +32,36 @@ pub use analyze::{
     check_domain_expression, check_stored_trigger, check_trigger, check_view, condition_columns,
     define_check, define_default, define_domain_check, view_not_updatable, writable,
 };
-pub use context::{
-    AdvisoryLock, AdvisoryNumber, AnalyzeContext, Calls, ColumnInfo, CommandTag, Completion,
-    Environment, ExecContext, NothingLeft, RecordFields, RowSink, Scratch, StatementEnd,
-    TEMP_CHUNK_BYTES,
-};
-pub use definitions::{Definitions, Writable};
 pub use deparse::index_text::index_definition_text;
 pub use deparse::shown::{shown_domain_check, shown_expression, trigger_condition};
 pub use deparse::{definitions, view_text};
 pub use exec::numbered_rows::NumberedRows;
 pub use exec::trigger::fire;
 pub use explain::ExplainOptions;
-pub use expr::object_input as object_number;
 pub use functions::{is_function_shown, is_operator_shown};
 pub use generated::{RowExpression, read_generated};
 pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,
     retyped_index_part,
 };
+pub use niwaki_expr::context::{
+    AdvisoryLock, AdvisoryNumber, AnalyzeContext, Calls, ColumnInfo, CommandTag, Completion,
+    Environment, ExecContext, NothingLeft, RecordFields, RowSink, Scratch, StatementEnd,
+    TEMP_CHUNK_BYTES,
+};
+pub use niwaki_expr::definitions::{Definitions, Writable};
+pub use niwaki_expr::expr::object_input as object_number;
+pub use niwaki_expr::plan::{CalledFunctions, FiredTrigger};
+pub use niwaki_expr::spool::{KeptReader, KeptRows, RowKeeper};
 pub use niwaki_parse::collation::refuse_uncollated;
 pub use niwaki_parse::column_names::{rename_column, rename_field};
 pub use niwaki_parse::database::check_database;
 pub use niwaki_parse::error::{ErrorFields, Result, Severity, SqlError};
 pub use niwaki_parse::numbered::{Named, nextval_of, objects_named, type_number};
 pub use niwaki_settings::planner_settings::{CostSettings, PlannerSettings};
-pub use plan::{CalledFunctions, FiredTrigger};
 pub use plpgsql::read_body;
 pub use prepare::{
     analyze, analyze_assigned, analyze_for_cursor, analyze_for_values, analyze_view_rows,
     analyze_without_parameters, check_function,
 };
-pub use spool::{KeptReader, KeptRows, RowKeeper};
 pub use statement::{Execution, Planned, Progress, Statement};

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use niwaki_catalog::{FunctionDefinition, Relation};
 use niwaki_env::stack;
+use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::plan::{CalledFunctions, FunctionBodies, PlanNode};
+use niwaki_expr::query::StatementQuery;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::parse::ParsedStatement;
 use niwaki_types::{ColumnType, Datum, TypeOid};
@@ -13,11 +16,8 @@ use crate::ahead;
 use crate::analyze::{
     Analyzed, Analyzer, ValueFor, assigned_value, check_body, note_relation, view_statement,
 };
-use crate::context::AnalyzeContext;
 use crate::explain::ExplainOptions;
-use crate::plan::{CalledFunctions, FunctionBodies, PlanNode};
 use crate::planning::plan_statement;
-use crate::query::StatementQuery;
 use crate::rewrite::{Values, rewrite};
 use crate::statement::{Planned, Statement};
 

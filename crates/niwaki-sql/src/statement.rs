@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Relation};
 use niwaki_env::stack::{self, Deep};
+use niwaki_expr::context::{ColumnInfo, CommandTag, Completion, ExecContext, RowSink};
+use niwaki_expr::expr::measure::Measures;
+use niwaki_expr::expr::{Running, Runtime, State};
+use niwaki_expr::plan::{FunctionBodies, PlanNode};
+use niwaki_expr::store::TableLock;
 use niwaki_parse::error::{Result, Severity, SqlError};
 use niwaki_parse::parse::ParsedStatement;
 use niwaki_types::{Datum, TypeOid};
 
 use crate::analyze::CursorTable;
-use crate::context::{ColumnInfo, CommandTag, Completion, ExecContext, RowSink};
 use crate::exec;
 use crate::exec::point::PointPlan;
 use crate::explain::{self, ExplainOptions};
-use crate::expr::measure::Measures;
-use crate::expr::{Running, Runtime, State};
-use crate::plan::{FunctionBodies, PlanNode};
 use crate::planning::estimate;
-use crate::store::TableLock;
 
 /// A statement after analysis.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl Planned {
         let names: Vec<usize> = columns
             .iter()
             .enumerate()
-            .filter(|(_, column)| crate::expr::shows_names(column.oid()))
+            .filter(|(_, column)| niwaki_expr::expr::shows_names(column.oid()))
             .map(|(number, _)| number)
             .collect();
         let point = PointPlan::of(&root, columns.len()).filter(|_| names.is_empty());
@@ -413,8 +413,11 @@ impl Execution {
                     && !value.is_null()
                     && !sink.takes_numbers(*number)
                 {
-                    let name =
-                        crate::expr::value_text(value, planned.columns[*number].oid(), rt.exec);
+                    let name = niwaki_expr::expr::value_text(
+                        value,
+                        planned.columns[*number].oid(),
+                        rt.exec,
+                    );
                     *value = Datum::Text(name.into());
                 }
             }

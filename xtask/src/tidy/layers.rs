@@ -19,6 +19,7 @@ const ORDER: &[&str] = &[
     "niwaki-catalog",
     "niwaki-settings",
     "niwaki-parse",
+    "niwaki-expr",
     "niwaki-sql",
     "niwaki-system",
     "niwaki-directory",

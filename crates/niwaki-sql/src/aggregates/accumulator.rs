@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::function::{AggregateKind, Regression};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{ANY_ARRAY, element_of};
 use niwaki_types::growing::{Charge, charge_elements, charge_more, value_bytes};
@@ -10,8 +12,6 @@ use niwaki_types::{Array, Datum, Interval, Numeric, Spread, TypeError, TypeOid, 
 
 use super::ordered_set::OrderedRows;
 use super::regression::{Pairs, Squares};
-use crate::context::ExecContext;
-use crate::function::{AggregateKind, Regression};
 use crate::functions::JsonAggregate;
 
 /// The running state of one aggregate in one group.

@@ -6,9 +6,9 @@ mod regression;
 
 use std::sync::OnceLock;
 
+use niwaki_expr::function::{AggregateKind, Function, OrderedSet, Regression};
 use niwaki_types::Spread;
 
-use crate::function::{AggregateKind, Function, OrderedSet, Regression};
 use crate::functions::{ByName, functions, index};
 pub(crate) use accumulator::Accumulator;
 

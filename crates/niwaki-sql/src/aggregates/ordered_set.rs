@@ -12,11 +12,10 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::function::OrderedSet;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::{charge_parts, elements_bytes, value_bytes};
 use niwaki_types::{Array, Datum, TypeOid, compare, write_float8};
-
-use crate::function::OrderedSet;
 
 /// The running state of one ordered-set aggregate in one group.
 #[derive(Clone, Debug)]
@@ -309,7 +308,7 @@ impl Place {
 mod tests {
     use super::*;
     use crate::aggregates::Accumulator;
-    use crate::function::AggregateKind;
+    use niwaki_expr::function::AggregateKind;
 
     /// A text that is much larger than what holds it.
     fn text(letter: &str) -> Datum {

@@ -2,10 +2,9 @@
 //!
 //! The state sums differences from the mean so far (Youngs and Cramer 1971), as PostgreSQL does.
 
+use niwaki_expr::function::Regression;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Spread};
-
-use crate::function::Regression;
 
 #[cold]
 fn overflow() -> SqlError {

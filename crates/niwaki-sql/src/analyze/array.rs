@@ -1,5 +1,6 @@
 //! Arrays in expressions: constructors and subscripts.
 
+use niwaki_expr::expr::{Expr, ExprKind, Subscripts};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{CastContext, array_of, element_of};
 use niwaki_types::{ARRAY_DIMENSIONS_MAX, ColumnType, Datum, TypeOid};
@@ -7,7 +8,6 @@ use pg_query::protobuf;
 use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
-use crate::expr::{Expr, ExprKind, Subscripts};
 
 impl Analyzer<'_> {
     /// Analyzes `ARRAY[…]`. Arrays as elements make one more dimension. `wanted` is the element

@@ -1,5 +1,10 @@
 //! Values outside of a query: EXECUTE parameters, partition bounds, defaults of new columns.
 
+use niwaki_expr::context::{AnalyzeContext, ColumnInfo, CommandTag};
+use niwaki_expr::expr::Expr;
+use niwaki_expr::query::{
+    Body, Distinct, From, Query, Select, StatementBody, StatementQuery, Windowing,
+};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::parse::ParsedStatement;
 use niwaki_parse::types::CastContext;
@@ -8,9 +13,6 @@ use pg_query::NodeEnum;
 
 use super::scope::{Place, Scope};
 use super::{Analyzed, Analyzer};
-use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
-use crate::expr::Expr;
-use crate::query::{Body, Distinct, From, Query, Select, StatementBody, StatementQuery, Windowing};
 
 /// The use of a value, which decides what its expression may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

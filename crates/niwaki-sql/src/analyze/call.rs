@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 
 use niwaki_catalog::builtin_functions;
+use niwaki_expr::expr::{CastPurpose, Expr, ExprKind};
+use niwaki_expr::function::Function;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{
     ANY, ANY_ARRAY, ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, ANY_ELEMENT, ANY_ENUM, ANY_NONARRAY,
@@ -13,8 +15,6 @@ use niwaki_types::{ColumnType, TypeOid};
 
 use super::Analyzer;
 use crate::aggregates::is_aggregate;
-use crate::expr::{CastPurpose, Expr, ExprKind};
-use crate::function::Function;
 use crate::functions::{functions_named, operators_named};
 
 /// Marks the implicit cast of a comparison operand from a date or timestamp: such a cast has a

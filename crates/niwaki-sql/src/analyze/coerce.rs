@@ -1,6 +1,7 @@
 //! Coercions: conversion of expressions to the types that their context requires.
 
 use niwaki_catalog::type_collation;
+use niwaki_expr::expr::{CastPurpose, Expr, ExprKind, object_input, path_input, shows_names};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{
     CastContext, CastPath, cast_path, category, converts_implicitly, is_preferred,
@@ -8,7 +9,6 @@ use niwaki_parse::types::{
 use niwaki_types::{ColumnType, Datum, InputContext, TypeOid};
 
 use super::Analyzer;
-use crate::expr::{CastPurpose, Expr, ExprKind, object_input, path_input, shows_names};
 
 impl Analyzer<'_> {
     /// Converts to a type if the context allows it; returns `None` otherwise.
@@ -172,7 +172,7 @@ impl Analyzer<'_> {
         let (ty, location) = (expr.ty, expr.location);
         let column = ColumnType::with_typmod(ty, typmod);
         if let ExprKind::Const(value) = &expr.kind
-            && let Ok(value) = crate::expr::coerce_length(value.clone(), column, explicit)
+            && let Ok(value) = niwaki_expr::expr::coerce_length(value.clone(), column, explicit)
         {
             return Expr { typmod, ..Expr::constant(value, ty, location) };
         }

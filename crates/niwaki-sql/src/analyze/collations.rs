@@ -1,13 +1,13 @@
 //! Collation conflicts: refuses expressions whose parts have incompatible collations.
 
 use niwaki_catalog::{Oid, collation_name};
+use niwaki_expr::expr::collation::{STRING_COMPARISON, is_collated};
+use niwaki_expr::expr::{Collation, Expr};
 use niwaki_parse::collation::refuse_uncollated;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use super::Analyzer;
-use crate::expr::collation::{STRING_COMPARISON, is_collated};
-use crate::expr::{Collation, Expr};
 
 impl Analyzer<'_> {
     /// Refuses an expression with two contradicting COLLATE clauses, or with a function that needs
@@ -100,7 +100,8 @@ impl Analyzer<'_> {
     pub(super) fn of_domain(&self, given: Collation, value: &Expr) -> Collation {
         let Some(_) = value.domain.filter(|_| given == Collation::Default) else { return given };
         let own = self.context.catalog.own_collation(value.column_type());
-        own.filter(|own| *own != crate::expr::collation::DEFAULT).map_or(given, Collation::Implicit)
+        own.filter(|own| *own != niwaki_expr::expr::collation::DEFAULT)
+            .map_or(given, Collation::Implicit)
     }
 }
 

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::context::RecordFields;
+use niwaki_expr::expr::{Expr, ExprKind, RowValue, shows_names};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{CastContext, element_of};
 use niwaki_types::{ColumnType, TypeOid};
@@ -14,8 +16,6 @@ use pg_query::{Node, NodeEnum};
 
 use super::scope::{Item, ItemColumn, Place, system_column};
 use super::{Analyzer, names_of};
-use crate::context::RecordFields;
-use crate::expr::{Expr, ExprKind, RowValue, shows_names};
 use crate::functions::compare_function;
 
 /// Most fields of a row, the same as for the columns of a result (PostgreSQL's limit).

@@ -6,6 +6,9 @@ use niwaki_catalog::{
     ConstraintTime, IndexColumn, IndexDefinition, IndexEntry, Oid, Relation, StoredExpression,
     type_collation,
 };
+use niwaki_expr::expr::{Expr, ExprKind, compiled, implies};
+use niwaki_expr::query::{ConflictPlan, ConflictUpdate, conjunction, split_conjuncts};
+use niwaki_expr::store::RowLock;
 use niwaki_parse::collation::collation_named;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{IndexDefinition as OpenIndex, KeySource};
@@ -17,9 +20,6 @@ use super::scope::{Place, Scope};
 use super::stored::{IndexPart, index_expression};
 use super::write_view::WriteTarget;
 use super::{Analyzer, names_of};
-use crate::expr::{Expr, ExprKind, compiled, implies};
-use crate::query::{ConflictPlan, ConflictUpdate, conjunction, split_conjuncts};
-use crate::store::RowLock;
 
 /// Name of the row proposed for insertion.
 pub(super) const EXCLUDED: &str = "excluded";

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, RelationKind};
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{ItemKind, LockTarget};
 use niwaki_parse::error::Result;
 use niwaki_types::{ColumnType, Datum};
 use pg_query::protobuf;
@@ -10,8 +12,6 @@ use pg_query::protobuf;
 use super::Analyzer;
 use super::scope::{Item, SYSTEM_COLUMNS};
 use super::targets::Target;
-use crate::expr::{Expr, ExprKind};
-use crate::query::{ItemKind, LockTarget};
 
 /// A table that supplies the rows of a cursor's query, alone or joined.
 ///

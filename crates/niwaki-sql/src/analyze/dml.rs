@@ -3,6 +3,11 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Identity, Relation, TriggerEvent};
+use niwaki_expr::context::ColumnInfo;
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{
+    From, ItemKind, JoinTree, ModifyKind, ModifyQuery, ModifySource, split_conjuncts,
+};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid};
 use pg_query::protobuf;
@@ -14,11 +19,6 @@ use super::targets::{Target, column_info};
 use super::trigger::FiredBy;
 use super::write_view::WriteTarget;
 use super::{Analyzer, table_expression};
-use crate::context::ColumnInfo;
-use crate::expr::{Expr, ExprKind};
-use crate::query::{
-    From, ItemKind, JoinTree, ModifyKind, ModifyQuery, ModifySource, split_conjuncts,
-};
 
 /// Returns whether a new value is the old value with a part replaced.
 fn is_part(value: &Expr) -> bool {

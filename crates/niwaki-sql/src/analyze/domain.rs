@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use niwaki_catalog::Oid;
 use niwaki_env::stack;
+use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::expr::{Collation, DomainRules, Expr, ExprKind};
+use niwaki_expr::query::volatile_inside;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, TypeOid};
 
 use super::Analyzer;
 use super::stored::Form;
-use crate::context::AnalyzeContext;
-use crate::expr::{Collation, DomainRules, Expr, ExprKind};
-use crate::query::volatile_inside;
 
 impl Analyzer<'_> {
     /// Coerces an expression of the base type to a domain, with a check; or to no domain.

@@ -5,6 +5,11 @@ use std::sync::Arc;
 
 use niwaki_catalog::type_collation;
 use niwaki_env::stack;
+use niwaki_expr::expr::collation::is_collated;
+use niwaki_expr::expr::{
+    BoolTest, Collation, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind,
+};
+use niwaki_expr::query::{Query, nodes};
 use niwaki_parse::collation::{collation_named, refuse_uncollated};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{CastContext, array_of, cast_path, element_of};
@@ -18,12 +23,7 @@ use pg_query::{Node, NodeEnum};
 use super::rows::row_of;
 use super::scope::Place;
 use super::{Analyzer, IndexPart, names_of};
-use crate::expr::collation::is_collated;
-use crate::expr::{
-    BoolTest, Collation, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind,
-};
 use crate::functions::functions_named;
-use crate::query::{Query, nodes};
 
 /// Work units of analyzing one expression node: about the bytes of its memory, one or two
 /// kilobytes.

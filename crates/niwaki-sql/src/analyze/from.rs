@@ -4,6 +4,12 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, RelationKind};
 use niwaki_env::stack;
+use niwaki_expr::context::ColumnInfo;
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{
+    ItemKind, JoinForm, JoinNode, JoinTree, JoinType, ModifyKind, split_conjuncts,
+};
+use niwaki_expr::store::TableLock;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, JoinType as JoinWord};
@@ -15,10 +21,6 @@ use super::targets::figure_name;
 use super::window::options as frame;
 use super::write_view::WriteTarget;
 use super::{Analyzer, names_of};
-use crate::context::ColumnInfo;
-use crate::expr::{Expr, ExprKind};
-use crate::query::{ItemKind, JoinForm, JoinNode, JoinTree, JoinType, ModifyKind, split_conjuncts};
-use crate::store::TableLock;
 
 /// The sides of a join whose unmatched rows are kept.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,10 @@
 //! Calls of functions, aggregates and set-returning functions.
 
+use niwaki_expr::expr::collation::STRING_COMPARISON;
+use niwaki_expr::expr::{Collation, Expr, ExprKind};
+use niwaki_expr::function::{AggregateKind, OrderedSet};
+use niwaki_expr::function::{Eval, Function};
+use niwaki_expr::query::{AggregateCall, SetCall, SetFunction, is_volatile};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{
     ANY, ANY_ELEMENT, ANY_NONARRAY, CastContext, CastPath, cast_path, category, element_of,
@@ -14,12 +19,7 @@ use super::named_arguments::has_names;
 use super::scope::{Place, Within};
 use super::{Analyzer, names_of};
 use crate::aggregates::{aggregates_named, is_aggregate};
-use crate::expr::collation::STRING_COMPARISON;
-use crate::expr::{Collation, Expr, ExprKind};
-use crate::function::{AggregateKind, OrderedSet};
-use crate::function::{Eval, Function};
 use crate::functions::{functions_named, of_json_objects, variadic_forms};
-use crate::query::{AggregateCall, SetCall, SetFunction, is_volatile};
 
 impl Analyzer<'_> {
     pub(super) fn function_call(&mut self, call: &protobuf::FuncCall) -> Result<Expr> {

@@ -1,6 +1,8 @@
 //! GROUP BY: analyzes the group expressions and the grouping sets.
 
 use niwaki_env::stack;
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{CUBE_MAX, GroupingClause, GroupingItem, SETS_MAX, expr_outer_slots};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::TypeOid;
 use pg_query::protobuf::{self, CoercionForm, GroupingSetKind, RowExpr};
@@ -9,8 +11,6 @@ use pg_query::{Node, NodeEnum};
 use super::Analyzer;
 use super::scope::{Place, Within};
 use super::targets::Target;
-use crate::expr::{Expr, ExprKind};
-use crate::query::{CUBE_MAX, GroupingClause, GroupingItem, SETS_MAX, expr_outer_slots};
 
 /// Exclusive limit for the number of arguments of GROUPING: the int4 result has one bit for each.
 const ARGUMENTS_END: usize = 32;

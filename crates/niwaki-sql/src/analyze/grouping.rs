@@ -1,11 +1,11 @@
 //! Queries with aggregates: rewrites expressions above the grouping to read its output row.
 
+use niwaki_expr::expr::{Expr, ExprKind, Nested};
+use niwaki_expr::query::{AggregateCall, Query, shift_depth};
 use niwaki_parse::error::Result;
 
 use super::Analyzer;
 use super::group_by::{GroupBy, level_of};
-use crate::expr::{Expr, ExprKind, Nested};
-use crate::query::{AggregateCall, Query, shift_depth};
 
 /// The output row of a grouping: group expressions, then aggregate results, then GROUPING results.
 pub(super) struct GroupedRow<'g> {

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Identity, Relation, TriggerEvent};
+use niwaki_expr::context::ColumnInfo;
+use niwaki_expr::expr::Expr;
+use niwaki_expr::query::{ConflictPlan, ModifyKind, ModifyQuery, ModifySource};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::element_of;
 use niwaki_types::{ColumnType, Datum, TypeOid};
@@ -15,9 +18,6 @@ use super::dml::default_of_part;
 use super::scope::{Place, Scope};
 use super::trigger::FiredBy;
 use super::write_view::WriteTarget;
-use crate::context::ColumnInfo;
-use crate::expr::Expr;
-use crate::query::{ConflictPlan, ModifyKind, ModifyQuery, ModifySource};
 
 /// The target columns of an INSERT, as in [`InsertTarget`], and the subscripts after each.
 type GivenColumns<'n> = (Vec<Option<usize>>, Vec<&'n [Node]>);

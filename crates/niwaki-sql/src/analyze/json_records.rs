@@ -5,6 +5,10 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::context::{ColumnInfo, RecordFields};
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::function::Function;
+use niwaki_expr::query::{ItemKind, JoinTree, JsonRecords, SetFunction};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::CastContext;
 use niwaki_types::{ColumnType, TypeOid};
@@ -13,11 +17,7 @@ use pg_query::{NodeEnum, protobuf};
 use super::call::choose;
 use super::scope::Place;
 use super::{Analyzer, names_of};
-use crate::context::{ColumnInfo, RecordFields};
-use crate::expr::{Expr, ExprKind};
-use crate::function::Function;
 use crate::functions::{functions_named, of_json_objects, takes_json};
-use crate::query::{ItemKind, JoinTree, JsonRecords, SetFunction};
 
 /// Returns the function that a call names, if it converts JSON objects to rows.
 pub(super) fn function_of_objects(call: &protobuf::FuncCall) -> Option<&'static Function> {

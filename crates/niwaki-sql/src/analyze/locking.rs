@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
+use niwaki_expr::query::{Body, Distinct, FromItem, ItemKind, LockTarget, Query};
+use niwaki_expr::store::{LockWait, RowLock, TableLock};
 use niwaki_parse::error::{Result, SqlError};
 use pg_query::protobuf::{LockClauseStrength, LockWaitPolicy, LockingClause};
 use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
-use crate::query::{Body, Distinct, FromItem, ItemKind, LockTarget, Query};
-use crate::store::{LockWait, RowLock, TableLock};
 
 fn lock_of(clause: &LockingClause) -> RowLock {
     match clause.strength() {

@@ -6,6 +6,11 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{RelationKind, TriggerEvent};
+use niwaki_expr::expr::Expr;
+use niwaki_expr::query::{
+    From, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, MergeAction, MergeQuery, ModifyKind,
+    ModifyQuery, ModifySource, conjunction, split_conjuncts,
+};
 use niwaki_parse::error::{Result, SqlError};
 use pg_query::protobuf::{self, CmdType, MergeMatchKind};
 use pg_query::{Node, NodeEnum};
@@ -14,11 +19,6 @@ use super::Analyzer;
 use super::scope::{Place, Scope};
 use super::trigger::FiredBy;
 use super::write_view::WriteTarget;
-use crate::expr::Expr;
-use crate::query::{
-    From, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, MergeAction, MergeQuery, ModifyKind,
-    ModifyQuery, ModifySource, conjunction, split_conjuncts,
-};
 
 /// Slot of the table's first column.
 const START: usize = 0;

@@ -54,15 +54,14 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
 use niwaki_env::hash::HashMap;
+use niwaki_expr::context::{AnalyzeContext, ColumnInfo, CommandTag};
+use niwaki_expr::expr::DomainRules;
+use niwaki_expr::query::{SharedQuery, StatementBody, StatementQuery};
+use niwaki_expr::store::TableLock;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::parse::position_of;
 use niwaki_types::TypeOid;
 use pg_query::{Node, NodeEnum};
-
-use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
-use crate::expr::DomainRules;
-use crate::query::{SharedQuery, StatementBody, StatementQuery};
-use crate::store::TableLock;
 
 pub use assigned_value::ValueFor;
 pub(crate) use assigned_value::assigned_value;

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::Expr;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Jsonb, TypeOid};
 use pg_query::protobuf::FuncCall;
 use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
-use crate::expr::Expr;
 
 /// A function's parameters, in order.
 struct Parameters {

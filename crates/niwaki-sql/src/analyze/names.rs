@@ -1,12 +1,12 @@
 //! Name resolution of columns.
 
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::shift_depth;
 use niwaki_parse::error::{Result, SqlError};
 use pg_query::{NodeEnum, protobuf};
 
 use super::scope::{Item, ItemColumn, Place, Scope, system_column};
 use super::{Analyzer, names_of};
-use crate::expr::{Expr, ExprKind};
-use crate::query::shift_depth;
 
 impl Analyzer<'_> {
     /// Resolves a column, possibly of an enclosing query.

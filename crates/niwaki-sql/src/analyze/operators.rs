@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Expr, ExprKind};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{array_of, converts_implicitly, element_of};
 use niwaki_types::{Datum, TypeOid};
@@ -12,7 +13,6 @@ use super::call::compared;
 use super::expr::copy_of;
 use super::rows::{compares_rows, row_of};
 use super::{Analyzer, names_of};
-use crate::expr::{Expr, ExprKind};
 
 impl Analyzer<'_> {
     pub(super) fn operator_expr(&mut self, expr: &protobuf::AExpr) -> Result<Expr> {

@@ -1,5 +1,7 @@
 //! ORDER BY, DISTINCT and LIMIT.
 
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{Distinct, OrderKey};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::CastContext;
 use niwaki_types::{Datum, TypeOid};
@@ -9,8 +11,6 @@ use pg_query::{Node, NodeEnum};
 use super::scope::Place;
 use super::targets::Target;
 use super::{Analyzer, names_of};
-use crate::expr::{Expr, ExprKind};
-use crate::query::{Distinct, OrderKey};
 
 impl Analyzer<'_> {
     /// Analyzes ORDER BY. Each key has the number of its target; a key that is no output column is

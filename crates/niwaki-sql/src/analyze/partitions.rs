@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{ColumnMap, Oid, Relation};
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{ConflictPlan, LeafRules, ModifyKind, WithinBound};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::{Analyzer, table_expression};
-use crate::expr::{Expr, ExprKind};
-use crate::query::{ConflictPlan, LeafRules, ModifyKind, WithinBound};
 
 /// Expressions over a table's own row: generated columns by position, CHECK constraints by name.
 type RowRules = (Vec<(usize, Expr)>, Vec<(String, Expr)>);

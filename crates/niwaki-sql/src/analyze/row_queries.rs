@@ -8,6 +8,9 @@
 
 use std::cmp::Ordering;
 
+use niwaki_expr::context::ColumnInfo;
+use niwaki_expr::expr::{ComparedRows, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind};
+use niwaki_expr::query::Query;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
@@ -15,9 +18,6 @@ use pg_query::protobuf::{self, RowExpr};
 
 use super::Analyzer;
 use super::expr::asked;
-use crate::context::ColumnInfo;
-use crate::expr::{ComparedRows, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind};
-use crate::query::Query;
 
 impl Analyzer<'_> {
     /// Returns the comparison of `parts` with the rows of a query. `columns` are the query's

@@ -5,6 +5,8 @@
 //! one of them is NULL. In the rewritten form, an index on `a` gets a bound.
 
 use niwaki_env::stack;
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::volatile_inside;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::TypeOid;
 use pg_query::protobuf::{RowExpr, SubLink, SubLinkType};
@@ -12,8 +14,6 @@ use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
 use super::expr::copy_of;
-use crate::expr::{Expr, ExprKind};
-use crate::query::volatile_inside;
 
 /// Returns the row constructor that a syntax node is, if it is one.
 pub(super) fn row_of(node: Option<&Node>) -> Option<&RowExpr> {

@@ -4,14 +4,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use niwaki_catalog::{Column, Relation, builtin_kind};
+use niwaki_expr::context::{ColumnInfo, RecordFields};
+use niwaki_expr::expr::{Collation, Expr};
+use niwaki_expr::query::{
+    AggregateCall, FromItem, ItemKind, JoinTree, SetCall, SlotRange, Windowing,
+};
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::protobuf::Alias;
 
 use super::names_of;
 use super::window::NamedWindow;
-use crate::context::{ColumnInfo, RecordFields};
-use crate::expr::{Collation, Expr};
-use crate::query::{AggregateCall, FromItem, ItemKind, JoinTree, SetCall, SlotRange, Windowing};
 
 /// Names and slots of one query level. The level's row has the columns of all FROM items side by
 /// side.

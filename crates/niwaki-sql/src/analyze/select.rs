@@ -1,6 +1,12 @@
 //! SELECT: analyzes one query level, and checks the combination of its clauses.
 
 use niwaki_env::stack;
+use niwaki_expr::context::ColumnInfo;
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{
+    Body, Distinct, From, Grouping, GroupingSets, ItemKind, Query, Select, split_conjuncts,
+};
+use niwaki_expr::store::{RowLock, TableLock};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, SetOperation};
@@ -12,12 +18,6 @@ use super::grouping::GroupedRow;
 use super::locking::asked_lock;
 use super::scope::{Place, Scope};
 use super::targets::column_info;
-use crate::context::ColumnInfo;
-use crate::expr::{Expr, ExprKind};
-use crate::query::{
-    Body, Distinct, From, Grouping, GroupingSets, ItemKind, Query, Select, split_conjuncts,
-};
-use crate::store::{RowLock, TableLock};
 
 impl Analyzer<'_> {
     /// Analyzes a query in its own scope. `wanted` are the types for its untyped columns.

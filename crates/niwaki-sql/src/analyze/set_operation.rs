@@ -1,5 +1,8 @@
 //! Analysis of UNION, INTERSECT and EXCEPT.
 
+use niwaki_expr::context::ColumnInfo;
+use niwaki_expr::expr::{Collation, Expr, ExprKind};
+use niwaki_expr::query::{Body, OrderKey, Query, SetKind, SetOperation as SetBody, SetSide};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
@@ -7,9 +10,6 @@ use pg_query::protobuf::{self, SetOperation};
 
 use super::Analyzer;
 use super::targets::Target;
-use crate::context::ColumnInfo;
-use crate::expr::{Collation, Expr, ExprKind};
-use crate::query::{Body, OrderKey, Query, SetKind, SetOperation as SetBody, SetSide};
 
 impl Analyzer<'_> {
     pub(super) fn set_operation(&mut self, select: &protobuf::SelectStmt) -> Result<Query> {

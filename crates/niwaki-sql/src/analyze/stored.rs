@@ -10,6 +10,9 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
 use niwaki_env::stack;
+use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::expr::Expr;
+use niwaki_expr::query::RowName;
 use niwaki_parse::column_names::unqualified;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::numbered::{InNumbers, Number, number_of, numbered, string_of};
@@ -20,9 +23,6 @@ use pg_query::{Node, NodeEnum, protobuf};
 use super::Analyzer;
 use super::scope::{ItemColumn, Place, Scope};
 use super::view::Names;
-use crate::context::AnalyzeContext;
-use crate::expr::Expr;
-use crate::query::RowName;
 
 /// The kinds of index expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The target list: output columns with their names and origins.
 
+use niwaki_expr::context::ColumnInfo;
+use niwaki_expr::expr::{Expr, ExprKind};
 use niwaki_parse::error::{Result, SqlError};
 use pg_query::{Node, NodeEnum, protobuf};
 
 use super::composite::FIELDS_MAX;
 use super::{Analyzer, names_of};
-use crate::context::ColumnInfo;
-use crate::expr::{Expr, ExprKind};
 
 /// An output column, or an expression that is only a sort key.
 pub(super) struct Target {

@@ -5,6 +5,12 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, Trigger, TriggerEvent, TriggerTime};
 use niwaki_env::stack;
+use niwaki_expr::context::{AnalyzeContext, ColumnInfo};
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{
+    ModifyQuery, RowName, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall,
+    TriggerStep, reads_slots,
+};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{CastContext, cast_path};
 use niwaki_parse::walk::each_node;
@@ -14,13 +20,7 @@ use pg_query::NodeEnum;
 use super::scope::{Place, SYSTEM_COLUMNS, Scope};
 use super::stored::{Form, expression_node};
 use super::{Analyzer, names_of};
-use crate::context::{AnalyzeContext, ColumnInfo};
-use crate::expr::{Expr, ExprKind};
 use crate::plpgsql::{BodyAction, read_body};
-use crate::query::{
-    ModifyQuery, RowName, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall,
-    TriggerStep, reads_slots,
-};
 
 /// PostgreSQL's OID of `suppress_redundant_updates_trigger`.
 pub const SUPPRESS_REDUNDANT: Oid = Oid(1291);

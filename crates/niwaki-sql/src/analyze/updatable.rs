@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{Body, Distinct, ItemKind, Query};
 use pg_query::protobuf;
-
-use crate::expr::{Expr, ExprKind};
-use crate::query::{Body, Distinct, ItemKind, Query};
 
 /// The base relation of an updatable view.
 pub(super) struct Base<'q> {

@@ -1,14 +1,14 @@
 //! Analysis of VALUES.
 
+use niwaki_expr::context::ColumnInfo;
+use niwaki_expr::expr::Expr;
+use niwaki_expr::query::{Body, Query};
 use niwaki_parse::error::Result;
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::{NodeEnum, protobuf};
 
 use super::Analyzer;
 use super::scope::Place;
-use crate::context::ColumnInfo;
-use crate::expr::Expr;
-use crate::query::{Body, Query};
 
 impl Analyzer<'_> {
     pub(super) fn values(

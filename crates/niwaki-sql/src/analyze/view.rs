@@ -11,6 +11,12 @@ use niwaki_catalog::{
     BoundName, LiteralSettings, Meaning, Oid, Relation, ViewDefinition, ViewSource,
 };
 use niwaki_env::stack;
+use niwaki_expr::context::{AnalyzeContext, ColumnInfo, CommandTag};
+use niwaki_expr::expr::{Expr, ExprKind, Nested};
+use niwaki_expr::query::{
+    Body, ItemKind, Query, Select, SharedQuery, SlotRange, StatementBody, StatementQuery,
+    reads_slots,
+};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::numbered::{NUMBERS, Number};
 use niwaki_parse::parse::ParsedStatement;
@@ -19,12 +25,6 @@ use pg_query::{NodeEnum, protobuf};
 
 use super::updatable::not_updatable;
 use super::{Analyzed, Analyzer};
-use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
-use crate::expr::{Expr, ExprKind, Nested};
-use crate::query::{
-    Body, ItemKind, Query, Select, SharedQuery, SlotRange, StatementBody, StatementQuery,
-    reads_slots,
-};
 
 /// The rule for resolving names of relations, types and other objects.
 #[derive(Default)]

@@ -1,5 +1,11 @@
 //! Window functions: analyzes WINDOW and OVER clauses, and the calls over them.
 
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::function::WindowFunction;
+use niwaki_expr::query::{
+    AggregateCall, Bound, Exclusion, Frame, FrameMode, SortKey, Window, WindowBody, WindowCall,
+    expr_outer_slots, is_volatile,
+};
 use niwaki_parse::error::Result;
 use niwaki_parse::types::{CastContext, cast_path};
 use niwaki_types::TypeOid;
@@ -7,12 +13,6 @@ use pg_query::{Node, NodeEnum, protobuf};
 
 use super::scope::{Place, Within};
 use super::{Analyzer, names_of};
-use crate::expr::{Expr, ExprKind};
-use crate::function::WindowFunction;
-use crate::query::{
-    AggregateCall, Bound, Exclusion, Frame, FrameMode, SortKey, Window, WindowBody, WindowCall,
-    expr_outer_slots, is_volatile,
-};
 
 /// Bits of [`protobuf::WindowDef::frame_options`].
 pub(super) mod options {

@@ -8,6 +8,9 @@
 use std::sync::Arc;
 
 use niwaki_catalog::collation_name;
+use niwaki_expr::context::ColumnInfo;
+use niwaki_expr::expr::ExprKind;
+use niwaki_expr::query::{Body, ItemKind, ModifyQuery, Query, SharedQuery, count_named};
 use niwaki_parse::error::{Result, SqlError};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self, CteMaterialize, SetOperation};
@@ -15,9 +18,6 @@ use pg_query::protobuf::{self, CteMaterialize, SetOperation};
 use super::expr::EXPRESSION_UNITS;
 use super::scope::Scope;
 use super::{Analyzer, names_of};
-use crate::context::ColumnInfo;
-use crate::expr::ExprKind;
-use crate::query::{Body, ItemKind, ModifyQuery, Query, SharedQuery, count_named};
 
 /// A visible WITH query.
 pub(super) struct Cte {

@@ -4,6 +4,14 @@ use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, CheckOption, Relation, RelationKind};
 use niwaki_env::stack::TooDeep;
+use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::definitions::Writable;
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{
+    DEPTH_MAX, ModifyKind, Query, conjunction, depth, expr_outer_slots, expr_outer_slots_mut,
+    nodes, reads_slots, shift_depth,
+};
+use niwaki_expr::store::TableLock;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, TextSettings};
 
@@ -11,14 +19,6 @@ use super::expr::EXPRESSION_UNITS;
 use super::scope::{Item, ItemColumn, column_of};
 use super::updatable::{base, not_updatable};
 use super::{Analyzer, SYSTEM_COLUMNS};
-use crate::context::AnalyzeContext;
-use crate::definitions::Writable;
-use crate::expr::{Expr, ExprKind};
-use crate::query::{
-    DEPTH_MAX, ModifyKind, Query, conjunction, depth, expr_outer_slots, expr_outer_slots_mut,
-    nodes, reads_slots, shift_depth,
-};
-use crate::store::TableLock;
 
 /// The target of a change: a table, and the view through which the statement changes it.
 #[derive(Clone)]
@@ -69,7 +69,7 @@ pub fn writable(relation: &Arc<Relation>, catalog: &CatalogState) -> Writable {
     let settings =
         TextSettings { types: Arc::clone(catalog.types_of_values()), ..TextSettings::default() };
     let context =
-        AnalyzeContext { catalog, text: &settings, ..crate::sessionless::analyze_context(0) };
+        AnalyzeContext { catalog, text: &settings, ..niwaki_expr::sessionless::analyze_context(0) };
     let mut analyzer = Analyzer::new(&context, "", Vec::new());
     let written = analyzer
         .view_rows(relation, definition)

@@ -4,6 +4,10 @@ use std::sync::Arc;
 
 use niwaki_catalog::Column;
 use niwaki_env::stack;
+use niwaki_expr::expr::{Expr, ExprKind, object_name};
+use niwaki_expr::query::{
+    From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, SetFunction,
+};
 use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
 use super::Level;
@@ -11,8 +15,6 @@ use super::level::columns_of;
 use super::lines::{ITEM, JOIN, Lines};
 use super::query::{Style, conjunction, write_query};
 use super::shown::Parent;
-use crate::expr::{Expr, ExprKind, object_name};
-use crate::query::{From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, SetFunction};
 
 /// Writes FROM with all of its items.
 pub(super) fn write_from(out: &mut Lines, from: &From, level: &Level<'_>, style: &Style<'_, '_>) {
@@ -135,7 +137,7 @@ fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style
         (ItemKind::Function { function, arguments, ordinality }, None) => {
             let mut lateral = false;
             for argument in arguments {
-                crate::query::reads_slots(argument, &mut |_| lateral = true);
+                niwaki_expr::query::reads_slots(argument, &mut |_| lateral = true);
             }
             if lateral {
                 out.push("LATERAL ");
@@ -147,7 +149,7 @@ fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style
         }
         (ItemKind::Single { expr, ordinality }, None) => {
             let mut lateral = false;
-            crate::query::reads_slots(expr, &mut |_| lateral = true);
+            niwaki_expr::query::reads_slots(expr, &mut |_| lateral = true);
             if lateral {
                 out.push("LATERAL ");
             }

@@ -1,13 +1,13 @@
 //! Names slots inside a query.
 
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{
+    AggregateCall, From, FromItem, Grouping, ItemKind, SetCall, SharedQuery, Windowing,
+};
 use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
 use super::shown::{Parent, Writer};
 use crate::analyze::SYSTEM_COLUMNS;
-use crate::expr::{Expr, ExprKind};
-use crate::query::{
-    AggregateCall, From, FromItem, Grouping, ItemKind, SetCall, SharedQuery, Windowing,
-};
 
 /// One query around an expression.
 pub(crate) struct Level<'l> {
@@ -237,7 +237,8 @@ pub(super) fn slot_names(from: &From, shared: &[SharedQuery]) -> Vec<Option<Slot
 pub(super) fn columns_of(item: &FromItem, shared: &[SharedQuery]) -> Vec<(String, ColumnType)> {
     let mut aliases = item.aliases.iter();
     let mut named = |own: &str| aliases.next().map_or_else(|| own.to_owned(), String::clone);
-    let infos = |columns: &[crate::context::ColumnInfo], named: &mut dyn FnMut(&str) -> String| {
+    let infos = |columns: &[niwaki_expr::context::ColumnInfo],
+                 named: &mut dyn FnMut(&str) -> String| {
         columns.iter().map(|c| (named(&c.name), c.column_type)).collect()
     };
     match &item.kind {

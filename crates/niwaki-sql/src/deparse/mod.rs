@@ -17,12 +17,12 @@ mod windows;
 
 use niwaki_catalog::{CatalogState, Relation, SearchPath};
 use niwaki_env::stack;
+use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::sessionless;
 use niwaki_parse::error::Result;
 use niwaki_types::TextSettings;
 
 use crate::analyze::{ViewQuery, view_query};
-use crate::context::AnalyzeContext;
-use crate::sessionless;
 
 pub(crate) use level::Level;
 pub(crate) use query::nested;

@@ -5,14 +5,14 @@ use std::rc::Rc;
 use niwaki_catalog::Relation;
 use niwaki_env::hash::HashMap;
 use niwaki_env::stack;
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::{BoolTest, CastPurpose, Expr, ExprKind, Nested, is_hashed, value_text};
+use niwaki_expr::plan::{ModifyPlan, PlanNode};
+use niwaki_expr::query::{ConflictUpdate, WindowBody};
 use niwaki_parse::types::format_type;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use crate::context::ExecContext;
-use crate::expr::{BoolTest, CastPurpose, Expr, ExprKind, Nested, is_hashed, value_text};
 use crate::functions::{arguments_text, string_constant};
-use crate::plan::{ModifyPlan, PlanNode};
-use crate::query::{ConflictUpdate, WindowBody};
 
 /// The computation of a step.
 #[derive(Clone)]

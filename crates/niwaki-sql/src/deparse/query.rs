@@ -1,6 +1,13 @@
 //! Writes queries as text.
 
 use niwaki_env::stack;
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::{Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind};
+use niwaki_expr::query::{
+    Body, Distinct, GroupingClause, GroupingItem, ItemKind, Query, Select, SetKind, SetOperation,
+    SetSide, SharedQuery,
+};
+use niwaki_expr::store::{LockWait, RowLock};
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use super::Level;
@@ -8,13 +15,6 @@ use super::from::write_from;
 use super::level::{Row, direction, slot_names, sort_key};
 use super::lines::{ITEM, Lines, STEP};
 use super::shown::{Parent, Writer};
-use crate::context::ExecContext;
-use crate::expr::{Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind};
-use crate::query::{
-    Body, Distinct, GroupingClause, GroupingItem, ItemKind, Query, Select, SetKind, SetOperation,
-    SetSide, SharedQuery,
-};
-use crate::store::{LockWait, RowLock};
 
 /// The style and the context of a whole text.
 pub(super) struct Style<'s, 'e> {

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Relation, SearchPath};
+use niwaki_expr::definitions::{Definitions, Writable};
 use niwaki_parse::error::Result;
 use niwaki_types::{ColumnType, TextSettings};
 
 use super::index_text::{column_text, definition_text};
 use super::shown::{show, shown_domain_check, trigger_condition};
 use super::view_text;
-use crate::definitions::{Definitions, Writable};
 
 /// Returns the answers to questions about stored definitions, for [`ExecContext::definitions`].
 ///
-/// [`ExecContext::definitions`]: crate::context::ExecContext::definitions
+/// [`ExecContext::definitions`]: niwaki_expr::context::ExecContext::definitions
 pub fn definitions() -> &'static dyn Definitions {
     &Texts
 }

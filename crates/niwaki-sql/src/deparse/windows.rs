@@ -2,12 +2,12 @@
 //!
 //! A named window is written out at each use, which means the same.
 
+use niwaki_expr::expr::{CastPurpose, Expr, ExprKind};
+use niwaki_expr::query::{Bound, Exclusion, Frame, FrameMode, Window, WindowBody};
 use niwaki_types::Datum;
 
 use super::level::{Level, aggregate, direction, sort_key};
 use super::shown::{Parent, Writer};
-use crate::expr::{CastPurpose, Expr, ExprKind};
-use crate::query::{Bound, Exclusion, Frame, FrameMode, Window, WindowBody};
 
 impl Level<'_> {
     /// Writes a call of a window function of this level.

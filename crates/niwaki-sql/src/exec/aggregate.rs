@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::measure::SpaceUse;
+use niwaki_expr::expr::{Runtime, Step};
+use niwaki_expr::plan::PlanNode;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::groups::{self, Grouping, Groups};
 use super::spill::{Partition, reader};
 use super::{Demand, batches, parallel, start_for};
-use crate::expr::measure::SpaceUse;
-use crate::expr::{Runtime, Step};
-use crate::plan::PlanNode;
 
 /// The step that makes one row per group.
 pub(super) struct Aggregate {

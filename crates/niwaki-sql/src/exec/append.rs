@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Running, Runtime, Step};
+use niwaki_expr::plan::{AppendMember, AppendPlan, PlanNode, is_early, possible_leaves};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, work};
 
 use super::{Demand, start_for};
-use crate::expr::{Running, Runtime, Step};
-use crate::plan::{AppendMember, AppendPlan, PlanNode, is_early, possible_leaves};
 
 /// The step that scans partitions one after the other.
 pub(super) struct Append {
@@ -41,7 +41,7 @@ pub(super) fn admitted(
     let slot_of = |column: usize| (column < width).then_some(plan.start + column);
     // The scans meet an expression that fails or takes long again, if there are rows.
     let _asking = work::asking(Some(work::ahead()));
-    let mut value = |expr: &crate::expr::Expr| match is_early(expr, plan) {
+    let mut value = |expr: &niwaki_expr::expr::Expr| match is_early(expr, plan) {
         true => expr.eval(row, rt).ok(),
         false => None,
     };

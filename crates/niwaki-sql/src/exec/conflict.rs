@@ -2,6 +2,11 @@
 //! this module then updates.
 
 use niwaki_catalog::{ConstraintTime, Oid, Relation, TriggerEvent};
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::Runtime;
+use niwaki_expr::plan::ModifyPlan;
+use niwaki_expr::query::{ConflictPlan, ConflictUpdate};
+use niwaki_expr::store::{InsertOutcome, JudgedRow, RowOutcome};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_types::Datum;
@@ -10,11 +15,6 @@ use super::modify::{
     assigned_values, changed_inside, check_bounds, check_row, returned, schema_name,
 };
 use super::trigger::FireTriggers;
-use crate::context::ExecContext;
-use crate::expr::Runtime;
-use crate::plan::ModifyPlan;
-use crate::query::{ConflictPlan, ConflictUpdate};
-use crate::store::{InsertOutcome, JudgedRow, RowOutcome};
 
 /// Inserts the row in `new`, or does what ON CONFLICT says.
 /// Returns false when the statement inserted or changed nothing.

@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::measure::SpaceUse;
+use niwaki_expr::expr::{Running, Runtime, State, Step};
+use niwaki_expr::plan::PlanNode;
+use niwaki_expr::query::SetKind;
+use niwaki_expr::spool::KeyTable;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{KeyedRows, RunReader};
 use niwaki_types::{ColumnType, Datum, read_tagged_row, write_tagged_row};
@@ -9,11 +14,6 @@ use niwaki_types::{ColumnType, Datum, read_tagged_row, write_tagged_row};
 use super::spill::{Partition, Partitions, count_written, encode_columns, reader};
 use super::start;
 use super::unique_rows::UniqueRows;
-use crate::expr::measure::SpaceUse;
-use crate::expr::{Running, Runtime, State, Step};
-use crate::plan::PlanNode;
-use crate::query::SetKind;
-use crate::spool::KeyTable;
 
 fn other_plan() -> SqlError {
     SqlError::internal("a step of another plan")

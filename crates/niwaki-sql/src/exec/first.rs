@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Running, Runtime, Step};
+use niwaki_expr::plan::PlanNode;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::start;
-use crate::expr::{Running, Runtime, Step};
-use crate::plan::PlanNode;
 
 /// The step that returns the first row of each run of equal keys; NULLs count as equal.
 pub(super) struct First {

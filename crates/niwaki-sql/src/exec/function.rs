@@ -5,16 +5,16 @@
 use std::sync::Arc;
 
 use niwaki_env::stack;
+use niwaki_expr::expr::nested::{argument_values, call_outside};
+use niwaki_expr::expr::{Expr, Runtime, State, UserFunction};
+use niwaki_expr::plan::{BodyStatement, FunctionBody};
+use niwaki_expr::query::ResultShape;
+use niwaki_expr::spool::{KeptReader, RowKeeper};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::format_oid;
 use niwaki_types::{Datum, Record, TypeOid, UserTypes};
 
 use super::start;
-use crate::expr::nested::{argument_values, call_outside};
-use crate::expr::{Expr, Runtime, State, UserFunction};
-use crate::plan::{BodyStatement, FunctionBody};
-use crate::query::ResultShape;
-use crate::spool::{KeptReader, RowKeeper};
 
 /// Returns the value of a call.
 pub(super) fn call(
@@ -52,7 +52,7 @@ pub(crate) fn set_values(
     let (mut bytes, limit) = (rt.state.memory, rt.exec.memory_limit);
     run(&body, &values, rt, &mut |given| {
         let value = value_of(&body, given);
-        bytes += crate::spool::row_bytes(std::slice::from_ref(&value));
+        bytes += niwaki_expr::spool::row_bytes(std::slice::from_ref(&value));
         found.push(value);
         if bytes > limit {
             let detail = "The rows that a function gives in a target list must stay in memory.";
@@ -183,12 +183,8 @@ fn run_inside(
             rt.exec.store.begin_nested(change).map_err(within)?;
         }
         let noted = rt.exec.ends.noted();
-        let mut state = State {
-            functions: rt.state.functions.clone(),
-            memory: rt.state.memory,
-            executor: rt.state.executor,
-            ..State::default()
-        };
+        let mut state = State::of_statement(rt.state.executor, rt.state.functions.clone());
+        state.memory = rt.state.memory;
         let mut inner = Runtime { exec: &mut *rt.exec, params: arguments, state: &mut state };
         let done = statement_rows(body, statement, last, &mut inner, each);
         rt.state.nested_changes |= state.nested_changes || statement.changes;

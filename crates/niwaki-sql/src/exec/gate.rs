@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Running, Runtime, Step};
+use niwaki_expr::plan::PlanNode;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::{Demand, start_for};
-use crate::expr::{Running, Runtime, Step};
-use crate::plan::PlanNode;
 
 /// The step that lets all rows of its input through, or none.
 pub(super) struct Gate {

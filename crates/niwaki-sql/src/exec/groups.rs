@@ -13,6 +13,10 @@ mod written;
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::measure::SpaceUse;
+use niwaki_expr::expr::{Batch, Expr, Rows, Runtime, Values, is_true};
+use niwaki_expr::query::{AggregateCall, GroupingSets};
+use niwaki_expr::spool::KeyTable;
 use niwaki_parse::error::Result;
 use niwaki_types::{
     Datum, KeyOrder, TypeOid, encode_key, read_tagged_row, write_tagged, write_tagged_row,
@@ -25,10 +29,6 @@ use super::ordered_input::OrderedInput;
 use super::parallel::Division;
 use super::spill::{Partitions, count_written};
 use super::states::{GroupOf, Growth, States};
-use crate::expr::measure::SpaceUse;
-use crate::expr::{Batch, Expr, Rows, Runtime, Values, is_true};
-use crate::query::{AggregateCall, GroupingSets};
-use crate::spool::KeyTable;
 
 /// Decides whether the aggregation may run in batches. The evaluation order of the expressions'
 /// parts must not matter, and bytes must distinguish the groups' keys.

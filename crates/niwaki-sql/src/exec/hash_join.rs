@@ -12,6 +12,11 @@
 use std::sync::Arc;
 
 use niwaki_env::memory;
+use niwaki_expr::expr::measure::SpaceUse;
+use niwaki_expr::expr::{Expr, Runtime};
+use niwaki_expr::plan::{JoinKind, JoinPlan, PlanNode};
+use niwaki_expr::query::SlotRange;
+use niwaki_expr::spool::{END, KeyChains, grown};
 use niwaki_parse::error::Result;
 use niwaki_table::{KeyedRows, RunReader};
 use niwaki_types::{
@@ -21,11 +26,6 @@ use niwaki_types::{
 use super::join::{keeps_inner, make_room, put};
 use super::spill::{Partition, Partitions, count_written, reader};
 use super::{Demand, start_for};
-use crate::expr::measure::SpaceUse;
-use crate::expr::{Expr, Runtime};
-use crate::plan::{JoinKind, JoinPlan, PlanNode};
-use crate::query::SlotRange;
-use crate::spool::{END, KeyChains, grown};
 
 /// Inner rows by key.
 #[derive(Default)]

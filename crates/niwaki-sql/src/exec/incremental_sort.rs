@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Running, Runtime, Step};
+use niwaki_expr::plan::PlanNode;
+use niwaki_expr::query::SortKey;
+use niwaki_expr::spool::checked;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, read_tagged_row, write_tagged_row};
 
 use super::sort::encode_sort_keys;
 use super::{Demand, start_for};
-use crate::expr::{Running, Runtime, Step};
-use crate::plan::PlanNode;
-use crate::query::SortKey;
-use crate::spool::checked;
 
 /// The least number of rows that are sorted together. A sort for each of many small groups would
 /// cost more than one sort for all of them.

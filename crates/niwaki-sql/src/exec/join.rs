@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Running, Runtime, State, Step};
+use niwaki_expr::plan::{JoinKind, JoinPlan, PlanNode};
+use niwaki_expr::query::SlotRange;
+use niwaki_expr::spool::{KeptReader, RowKeeper};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::hash_join::HashJoin;
 use super::{Demand, start_for};
-use crate::expr::{Running, Runtime, State, Step};
-use crate::plan::{JoinKind, JoinPlan, PlanNode};
-use crate::query::SlotRange;
-use crate::spool::{KeptReader, RowKeeper};
 
 enum Inner {
     /// The inner side was not read yet.

@@ -1,12 +1,11 @@
 //! Makes rows of JSON objects: rows in FROM, the values of a set, or one composite value.
 
+use niwaki_expr::expr::json_records::{composite, each, evaluated, refuse_no_row};
+use niwaki_expr::expr::{Expr, Runtime};
+use niwaki_expr::query::JsonRecords;
+use niwaki_expr::spool::{KeptReader, RowKeeper};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid};
-
-use crate::expr::json_records::{composite, each, evaluated, refuse_no_row};
-use crate::expr::{Expr, Runtime};
-use crate::query::JsonRecords;
-use crate::spool::{KeptReader, RowKeeper};
 
 /// Returns the rows of a function in FROM.
 pub(super) fn rows(
@@ -35,7 +34,7 @@ pub(super) fn set_values(
     let (mut bytes, limit) = (rt.state.memory, rt.exec.memory_limit);
     each(records, &values, rt, &mut |row| {
         let value = composite(records, kind, row);
-        bytes += crate::spool::row_bytes(std::slice::from_ref(&value));
+        bytes += niwaki_expr::spool::row_bytes(std::slice::from_ref(&value));
         found.push(value);
         if bytes > limit {
             let detail = "The rows that a function gives in a target list must stay in memory.";

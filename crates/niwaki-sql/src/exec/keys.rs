@@ -3,13 +3,12 @@
 use std::ops::Bound;
 
 use niwaki_catalog::Relation;
+use niwaki_expr::expr::{Expr, Fit, Runtime, fit};
+use niwaki_expr::plan::{BitmapPlan, IndexPath, KeyCondition};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_table::{BitmapSource, ColumnKeys, ScanKeys};
 use niwaki_types::{Datum, KeyOrder, MARKER_VALUE, encode_key};
-
-use crate::expr::{Expr, Fit, Runtime, fit};
-use crate::plan::{BitmapPlan, IndexPath, KeyCondition};
 
 /// Returns the order of an index's key column.
 pub(super) fn key_order(relation: &Relation, index: usize, column: usize) -> KeyOrder {

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Running, Runtime, Step};
+use niwaki_expr::plan::{MergeAction, MergePlan, PlanNode};
+use niwaki_expr::query::ModifyKind;
+use niwaki_expr::store::RowOutcome;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::modify::{Attempt, attempt, changed_inside, show_newest};
 use super::start;
-use crate::expr::{Running, Runtime, Step};
-use crate::plan::{MergeAction, MergePlan, PlanNode};
-use crate::query::ModifyKind;
-use crate::store::RowOutcome;
 
 /// The step that merges.
 pub(super) struct Merge {

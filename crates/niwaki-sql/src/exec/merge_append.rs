@@ -5,14 +5,14 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Running, Runtime, Step};
+use niwaki_expr::plan::{AppendPlan, PlanNode};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::append::{admitted, is_of_table};
 use super::sort::encode_sort_keys;
 use super::{Demand, start_for};
-use crate::expr::{Running, Runtime, Step};
-use crate::plan::{AppendPlan, PlanNode};
 
 /// The step that returns the least of the partitions' next rows.
 pub(super) struct MergeAppend {

@@ -3,14 +3,14 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Running, Runtime, State, Step};
+use niwaki_expr::plan::{JoinKey, JoinKind, JoinPlan, PlanNode};
+use niwaki_expr::spool::{KeptReader, RowKeeper, row_bytes};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, compare};
 
 use super::join::{clear, make_room, put, taken};
 use super::{Demand, start_for};
-use crate::expr::{Running, Runtime, State, Step};
-use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode};
-use crate::spool::{KeptReader, RowKeeper, row_bytes};
 
 /// An inner row, with its values and its keys.
 struct InnerRow {

@@ -42,12 +42,11 @@ mod with;
 use std::sync::Arc;
 
 use niwaki_env::stack;
+use niwaki_expr::expr::nested::Executor;
+use niwaki_expr::expr::{Running, Runtime, State, UserFunction};
+use niwaki_expr::plan::{FunctionBodies, PlanNode, SubPlan};
 use niwaki_parse::error::Result;
 use niwaki_types::Datum;
-
-use crate::expr::nested::Executor;
-use crate::expr::{Running, Runtime, State, UserFunction};
-use crate::plan::{FunctionBodies, PlanNode, SubPlan};
 
 /// The use of a step's rows by its caller, as far as known before the step runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +97,7 @@ fn start_here(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running {
     }
     let step = plain(plan, demand, state);
     if state.measures.is_some() {
-        Running::new(crate::expr::measure::Measured::new(plan, step))
+        Running::new(niwaki_expr::expr::measure::Measured::new(plan, step))
     } else {
         step
     }
@@ -114,7 +113,7 @@ fn start_first(plan: &Arc<PlanNode>, wanted: Option<u64>, state: &State) -> Runn
     }
     let step = Running::new(sort::Sort::of_first(plan, wanted, Demand::SOME));
     if state.measures.is_some() {
-        Running::new(crate::expr::measure::Measured::new(plan, step))
+        Running::new(niwaki_expr::expr::measure::Measured::new(plan, step))
     } else {
         step
     }
@@ -184,5 +183,5 @@ impl Executor for Plans {
 
 /// Makes the state of a statement that has not started, and that calls these functions of users.
 pub(crate) fn fresh_state(functions: Option<Arc<FunctionBodies>>) -> State {
-    State { executor: Some(&Plans), functions, ..State::default() }
+    State::of_statement(Some(&Plans), functions)
 }

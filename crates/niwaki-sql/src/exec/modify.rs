@@ -3,6 +3,11 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Leaf, Relation, TriggerEvent, TriggerTime};
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::{Expr, Running, Runtime, Step, value_text};
+use niwaki_expr::plan::{ModifyPlan, OuterCheck, PlanNode};
+use niwaki_expr::query::{ModifyKind, RowTriggers};
+use niwaki_expr::store::{JudgedRow, LockWait, RowLock, RowOutcome};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_types::{Datum, TypeOid};
@@ -11,11 +16,6 @@ use super::conflict::upsert;
 use super::partitions::leaf_of_row;
 use super::trigger::FireTriggers;
 use super::{Demand, start, start_for};
-use crate::context::ExecContext;
-use crate::expr::{Expr, Running, Runtime, Step, value_text};
-use crate::plan::{ModifyPlan, OuterCheck, PlanNode};
-use crate::query::{ModifyKind, RowTriggers};
-use crate::store::{JudgedRow, LockWait, RowLock, RowOutcome};
 
 /// The longest value that an error's detail shows, in bytes.
 const DETAIL_BYTES_MAX: usize = 64;

@@ -10,11 +10,10 @@
 //! The structure knows the first row of each block. One block at a time is in memory for reading.
 //! So a reader that goes through the rows, forward or backward, reads each block once.
 
+use niwaki_expr::spool::{Memory, row_bytes};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{TempFile, TempSpace};
 use niwaki_types::{Datum, read_tagged_into, write_tagged_row};
-
-use crate::spool::{Memory, row_bytes};
 
 /// Rows that are read by their numbers, all of one width. More rows may be added at any time.
 pub struct NumberedRows {

@@ -9,16 +9,15 @@
 //!
 //! WITHIN GROUP needs the number of a group's rows before the first row arrives.
 
+use niwaki_expr::expr::{Expr, ExprKind, Runtime};
+use niwaki_expr::function::AggregateKind;
+use niwaki_expr::query::AggregateCall;
+use niwaki_expr::spool::{KeyTable, checked};
 use niwaki_parse::error::Result;
 use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
 
 use crate::aggregates::Accumulator;
-
-use crate::expr::{Expr, ExprKind, Runtime};
-use crate::function::AggregateKind;
-use crate::query::AggregateCall;
-use crate::spool::{KeyTable, checked};
 
 /// The rows of one call.
 pub(super) struct OrderedInput {

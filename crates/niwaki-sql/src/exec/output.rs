@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Expr, Running, Runtime, Step};
+use niwaki_expr::plan::PlanNode;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::source::SetValues;
 use super::{Demand, start_first, start_for};
-use crate::expr::{Expr, Running, Runtime, Step};
-use crate::plan::PlanNode;
 
 fn other_plan() -> SqlError {
     SqlError::internal("a step of another plan")
@@ -110,7 +110,7 @@ impl Step for Project {
             row.clear();
             for expr in exprs {
                 let value = match &expr.kind {
-                    crate::expr::ExprKind::SetReturning(number) => {
+                    niwaki_expr::expr::ExprKind::SetReturning(number) => {
                         self.row[input_width + number].clone()
                     }
                     _ => expr.eval(&self.row, rt)?,

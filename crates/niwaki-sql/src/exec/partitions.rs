@@ -3,6 +3,11 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Leaf, NoPartition, Oid, Partitions, Relation, TriggerEvent};
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::Runtime;
+use niwaki_expr::plan::ModifyPlan;
+use niwaki_expr::query::{LeafRules, ModifyKind, RowTriggers, TriggerCall};
+use niwaki_expr::store::{InsertOutcome, JudgedRow, RowOutcome};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
@@ -14,11 +19,6 @@ use super::modify::{
     new_values, returned_from, schema_name, shown_value,
 };
 use super::trigger::FireTriggers;
-use crate::context::ExecContext;
-use crate::expr::Runtime;
-use crate::plan::ModifyPlan;
-use crate::query::{LeafRules, ModifyKind, RowTriggers, TriggerCall};
-use crate::store::{InsertOutcome, JudgedRow, RowOutcome};
 
 /// Returns the partition of a row by the row's `tableoid`. Returns `None` if the table is not
 /// partitioned.

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::context::{Buffers, RowSink};
+use niwaki_expr::expr::{Expr, Fit, Runtime, fit};
+use niwaki_expr::plan::{KeyCondition, ModifyPlan, PathPlan, PlanNode, ScanPlan};
+use niwaki_expr::query::ModifyKind;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::keys::key_order;
 use super::modify::change;
 use super::scan::fill_system;
-use crate::context::{Buffers, RowSink};
-use crate::expr::{Expr, Fit, Runtime, fit};
-use crate::plan::{KeyCondition, ModifyPlan, PathPlan, PlanNode, ScanPlan};
-use crate::query::ModifyKind;
 
 /// A plan whose shape needs no steps.
 #[derive(Clone, Debug)]

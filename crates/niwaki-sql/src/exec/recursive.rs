@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Running, Runtime, State, Step};
+use niwaki_expr::plan::{PlanNode, RecursivePlan};
+use niwaki_expr::spool::{KeptReader, KeptRows, RowKeeper};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::seen_rows::{Seen, SeenRows};
 use super::start;
-use crate::expr::{Running, Runtime, State, Step};
-use crate::plan::{PlanNode, RecursivePlan};
-use crate::spool::{KeptReader, KeptRows, RowKeeper};
 
 /// The step of a recursive query. It returns the rows of the first term. Then it runs the second
 /// term on the new rows of the last turn, until a turn has none.
@@ -104,15 +104,5 @@ fn set_working(state: &mut State, plan: &RecursivePlan, rows: Option<KeptRows>) 
         state.working.resize(plan.number + 1, None);
     }
     state.working[plan.number] = rows;
-    for number in &plan.dependents {
-        if let Some(known) = state.results.get_mut(*number) {
-            *known = None;
-        }
-        if let Some(known) = state.hashed.get_mut(*number) {
-            *known = None;
-        }
-        if let Some(known) = state.shared.get_mut(*number) {
-            *known = None;
-        }
-    }
+    state.forget(&plan.dependents);
 }

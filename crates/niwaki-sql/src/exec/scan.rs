@@ -3,15 +3,15 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Expr, Runtime, Step};
+use niwaki_expr::plan::{IndexPath, PathPlan, PlanNode, ScanPlan};
+use niwaki_expr::store::{RowBatch, ScanEffort, ScanPath, ScanState};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
 use super::Demand;
 use super::keys::{addresses, bitmap_source, scan_keys};
-use crate::expr::{Expr, Runtime, Step};
-use crate::plan::{IndexPath, PathPlan, PlanNode, ScanPlan};
-use crate::store::{RowBatch, ScanEffort, ScanPath, ScanState};
 
 /// The most rows that a scan reads ahead.
 const BATCH_ROWS: usize = 1_000;

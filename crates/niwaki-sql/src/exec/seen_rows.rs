@@ -8,14 +8,14 @@
 //! are in doubt, so a query that follows a long chain does not read the files at each link.
 
 use niwaki_env::memory;
+use niwaki_expr::expr::Runtime;
+use niwaki_expr::expr::measure::SpaceUse;
+use niwaki_expr::spool::{KeptRows, KeyTable, RowKeeper, checked};
 use niwaki_parse::error::Result;
 use niwaki_table::{KeyedRows, Run, RunWriter};
 use niwaki_types::{ColumnType, Datum, read_tagged_into, write_tagged_row};
 
 use super::spill::{encode_columns, hash_key, reader};
-use crate::expr::Runtime;
-use crate::expr::measure::SpaceUse;
-use crate::spool::{KeptRows, KeyTable, RowKeeper, checked};
 
 /// The filter's share of the memory: one part in this number.
 const FILTER_SHARE: usize = 8;

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::measure::SpaceUse;
+use niwaki_expr::expr::{Runtime, Step};
+use niwaki_expr::plan::PlanNode;
+use niwaki_expr::query::SortKey;
+use niwaki_expr::spool::checked;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
 
 use super::{Demand, start_for};
-use crate::expr::measure::SpaceUse;
-use crate::expr::{Runtime, Step};
-use crate::plan::PlanNode;
-use crate::query::SortKey;
-use crate::spool::checked;
 
 /// The step that sorts all rows before it returns the first. Rows are compared by the bytes of
 /// their encoded index keys.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Expr, Running, Runtime, Step, is_true};
+use niwaki_expr::plan::PlanNode;
+use niwaki_expr::query::AggregateCall;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
 
 use super::start;
 use crate::aggregates::Accumulator;
-use crate::expr::{Expr, Running, Runtime, Step, is_true};
-use crate::plan::PlanNode;
-use crate::query::AggregateCall;
 
 /// The step that returns the row of a group when the first row of the next group arrives.
 pub(super) struct SortedAggregate {

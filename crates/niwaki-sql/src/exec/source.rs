@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use niwaki_catalog::Key;
+use niwaki_expr::expr::nested::shared_rows::SharedReader;
+use niwaki_expr::expr::{Expr, Running, Runtime, Step};
+use niwaki_expr::function::{Eval, Function};
+use niwaki_expr::plan::PlanNode;
+use niwaki_expr::query::{SetFunction, fields_of_rows};
+use niwaki_expr::spool::{KeptReader, RowKeeper};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::charge_parts;
 use niwaki_types::{Datum, Numeric, Record, TypeOid, datetime};
 
 use super::json_records;
-use crate::expr::nested::shared_rows::SharedReader;
-use crate::expr::{Expr, Running, Runtime, Step};
-use crate::function::{Eval, Function};
-use crate::plan::PlanNode;
-use crate::query::{SetFunction, fields_of_rows};
-use crate::spool::{KeptReader, RowKeeper};
 
 /// The step that returns one row without values.
 pub(super) struct OneRow {

@@ -5,13 +5,12 @@
 //! partitions, and then does the same with each partition, until none is left. The step keeps at
 //! least one row of each partition. So the work ends, however the keys are distributed.
 
+use niwaki_expr::expr::Runtime;
+use niwaki_expr::expr::measure::SpaceUse;
+use niwaki_expr::spool::checked;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{KeyedRows, Run, RunReader, RunWriter};
 use niwaki_types::{ColumnType, Datum, KeyOrder, encode_key};
-
-use crate::expr::Runtime;
-use crate::expr::measure::SpaceUse;
-use crate::spool::checked;
 
 /// The most files that a step divides rows into at once.
 const PARTITIONS_MAX: usize = 32;

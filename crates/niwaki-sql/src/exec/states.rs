@@ -1,14 +1,14 @@
 //! The states of an aggregate call, one for each group.
 
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::{Batch, Rows, Runtime, Values};
+use niwaki_expr::function::AggregateKind;
+use niwaki_expr::query::AggregateCall;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Numeric, TypeOid, VectorData};
 
 use super::ordered_input::OrderedInput;
 use crate::aggregates::Accumulator;
-use crate::context::ExecContext;
-use crate::expr::{Batch, Rows, Runtime, Values};
-use crate::function::AggregateKind;
-use crate::query::AggregateCall;
 
 /// The group of each row of a batch.
 #[derive(Clone, Copy)]

@@ -6,16 +6,16 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{TriggerEvent, TriggerTime};
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::Runtime;
+use niwaki_expr::expr::measure::Measures;
+use niwaki_expr::plan::FiredTrigger;
+use niwaki_expr::query::{RowName, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall};
+use niwaki_expr::spool::row_bytes;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::fresh_state;
-use crate::context::ExecContext;
-use crate::expr::Runtime;
-use crate::expr::measure::Measures;
-use crate::plan::FiredTrigger;
-use crate::query::{RowName, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall};
-use crate::spool::row_bytes;
 
 /// Fires a trigger that waited for the end of its statement.
 ///

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Running, Runtime, Step};
+use niwaki_expr::plan::PlanNode;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::unique_rows::UniqueRows;
 use super::{Demand, start_for};
-use crate::expr::{Running, Runtime, Step};
-use crate::plan::PlanNode;
 
 /// The step that returns one row for each combination of keys. It skips rows with a NULL in their
 /// keys, which equals nothing.

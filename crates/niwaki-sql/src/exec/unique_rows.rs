@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::Runtime;
+use niwaki_expr::expr::measure::SpaceUse;
+use niwaki_expr::plan::PlanNode;
+use niwaki_expr::spool::KeyTable;
 use niwaki_parse::error::Result;
 use niwaki_table::{KeyedRows, RunReader};
 use niwaki_types::{Datum, read_tagged_row, write_tagged_row};
 
 use super::spill::{Partition, Partitions, count_written, reader};
-use crate::expr::Runtime;
-use crate::expr::measure::SpaceUse;
-use crate::plan::PlanNode;
-use crate::spool::KeyTable;
 
 /// A filter for rows whose key is met for the first time. Keys are index keys: equal values have
 /// equal bytes.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Running, Runtime, State, Step};
+use niwaki_expr::plan::PlanNode;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::start;
-use crate::expr::{Running, Runtime, State, Step};
-use crate::plan::PlanNode;
 
 /// The step that runs a statement, and at the statement's end completes the data-changing queries
 /// of its WITH.
@@ -31,7 +31,7 @@ impl Step for With {
             return Err(SqlError::internal("a WITH of another plan"));
         };
         for query in queries.iter().filter(|query| query.changes) {
-            crate::expr::nested::shared_rows::run_out(&query.plan, rt)?;
+            niwaki_expr::expr::nested::shared_rows::run_out(&query.plan, rt)?;
         }
         Ok(false)
     }

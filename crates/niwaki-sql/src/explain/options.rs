@@ -1,11 +1,10 @@
 //! Reads the options of EXPLAIN.
 
+use niwaki_expr::context::ColumnInfo;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::protobuf::a_const;
 use pg_query::{Node, NodeEnum};
-
-use crate::context::ColumnInfo;
 
 /// The options of an EXPLAIN statement.
 #[derive(Clone, Debug)]

@@ -4,10 +4,11 @@
 //! outer join. (sqlx does so while a program is compiled.) Therefore a column has the same name in
 //! every step.
 
+use niwaki_expr::expr::Expr;
+use niwaki_expr::plan::{JoinKind, PlanNode, ScanPlan};
+
 use super::{Describing, Shown};
 use crate::deparse::plain::{Names, expression};
-use crate::expr::Expr;
-use crate::plan::{JoinKind, PlanNode, ScanPlan};
 
 /// Sets the output columns of a step. A hidden step passes its columns to the step below, which is
 /// shown in its place.

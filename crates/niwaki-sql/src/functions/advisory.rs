@@ -1,10 +1,10 @@
 //! Advisory locks, and messages between sessions.
 
+use niwaki_expr::context::{AdvisoryLock, AdvisoryNumber, ExecContext};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::{Function, functions};
-use crate::context::{AdvisoryLock, AdvisoryNumber, ExecContext};
 
 fn lock_of(values: &[Datum], shared: bool, transaction: bool) -> Result<AdvisoryLock> {
     let number = match values {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::{Charge, charge_elements, charge_parts, value_bytes};
 use niwaki_types::{
@@ -10,7 +11,6 @@ use niwaki_types::{
 };
 
 use super::{EmitRow, Function, RowsFunction, T, functions};
-use crate::context::ExecContext;
 
 fn wrong() -> SqlError {
     SqlError::internal("an array function was given values of other types")

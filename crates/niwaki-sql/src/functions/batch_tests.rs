@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Batch, Expr, ExprKind, Rows, Runtime, State};
+use niwaki_expr::sessionless::with_context;
 use niwaki_parse::types::array_of;
 use niwaki_types::{Datum, Numeric, TypeOid, Vector};
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
 use super::{Function, operators_named};
-use crate::expr::{Batch, Expr, ExprKind, Rows, Runtime, State};
-use crate::sessionless::with_context;
 
 /// Slots by type, two of each.
 const SLOTS: [TypeOid; 10] = [

@@ -5,13 +5,13 @@ use niwaki_catalog::{
     Oid, RelationKind, builtin_functions, builtin_operators, builtin_rows, builtin_types,
     builtin_value,
 };
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::definitions::Writable;
+use niwaki_expr::expr::object_input;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid};
 
 use super::{EmitRow, Function, RowsFunction, T, functions};
-use crate::context::ExecContext;
-use crate::definitions::Writable;
-use crate::expr::object_input;
 
 fn wrong() -> SqlError {
     SqlError::internal("a catalog function was given values of other types")

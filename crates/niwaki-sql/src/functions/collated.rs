@@ -3,10 +3,10 @@
 
 use std::sync::OnceLock;
 
+use niwaki_expr::expr::{Collation, Expr, ExprKind};
 use niwaki_types::TypeOid;
 
 use super::{ByName, Function, index, pattern, regexp, text};
-use crate::expr::{Collation, Expr, ExprKind};
 
 /// Returns the variant of a function for arguments of this collation.
 pub(crate) fn under(function: &'static Function, collation: Collation) -> &'static Function {

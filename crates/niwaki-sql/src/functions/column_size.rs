@@ -4,11 +4,11 @@
 //! 127 bytes. Nothing is compressed, and nothing counts as stored elsewhere.
 
 use niwaki_catalog::builtin_types;
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Array, Datum, Jsonb, Numeric, Record, TypeOid};
 
 use super::{Function, functions};
-use crate::context::ExecContext;
 
 /// Bytes of the header of a variable-length value in memory.
 const HEADER_BYTES: usize = 4;

@@ -8,12 +8,12 @@ use niwaki_catalog::{
     FunctionParameter, NumberedConstraint, Oid, ReferentialAction, Relation, TableConstraint,
     builtin_functions, builtin_rows,
 };
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::type_name;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use super::{Function, functions};
-use crate::context::ExecContext;
-use crate::expr::type_name;
 
 fn wrong() -> SqlError {
     SqlError::internal("a catalog function was given values of other types")
@@ -125,7 +125,7 @@ fn foreign_key_text(
     let mut text = format!(
         "FOREIGN KEY ({}) REFERENCES {}({})",
         column_names(found.table, &mut key.columns.iter().copied()),
-        crate::expr::object_name(key.references.0, TypeOid::REGCLASS, exec),
+        niwaki_expr::expr::object_name(key.references.0, TypeOid::REGCLASS, exec),
         column_names(referenced, &mut key.referenced.iter().copied()),
     );
     if key.match_full {
@@ -151,7 +151,8 @@ fn view_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
     let oid = match values.first() {
         Some(Datum::Oid(oid)) => *oid,
         Some(Datum::Text(name)) => {
-            match crate::expr::object_input(name, TypeOid::REGCLASS, exec.catalog, exec.path)? {
+            match niwaki_expr::expr::object_input(name, TypeOid::REGCLASS, exec.catalog, exec.path)?
+            {
                 Datum::Oid(oid) => oid,
                 _ => return Err(wrong()),
             }
@@ -332,7 +333,7 @@ fn function_result(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
 /// Returns the sequence that a column owns: `pg_get_serial_sequence(table, column)`.
 fn serial_sequence(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Text(table), Datum::Text(name)] = values else { return Err(wrong()) };
-    let oid = crate::expr::object_input(table, TypeOid::REGCLASS, exec.catalog, exec.path)?;
+    let oid = niwaki_expr::expr::object_input(table, TypeOid::REGCLASS, exec.catalog, exec.path)?;
     let Datum::Oid(oid) = oid else { return Err(wrong()) };
     let relation = exec.catalog.relation(Oid(oid)).ok_or_else(wrong)?;
     let Some((_, column)) = relation.visible_columns().find(|(_, c)| c.name == **name) else {

@@ -1,10 +1,10 @@
 //! Functions on enums.
 
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid};
 
 use super::{Function, functions};
-use crate::context::ExecContext;
 
 /// Returns the values of an enum, in their order. The enum is the type of the first argument, whose
 /// value does not matter.

@@ -1,5 +1,7 @@
 //! Joins values into one text: `concat`, `format`, `array_to_string`.
 
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::value_text;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::GrowingText;
 use niwaki_types::{Datum, quote_identifier};
@@ -8,8 +10,6 @@ use super::quote::quote_string;
 
 use super::text::{shown_type, string, wrong};
 use super::{Function, functions};
-use crate::context::ExecContext;
-use crate::expr::value_text;
 
 fn shown(value: &Datum, exec: &ExecContext<'_>) -> String {
     match value {

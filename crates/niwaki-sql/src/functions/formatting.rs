@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use niwaki_env::memory;
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::Result;
 use niwaki_types::{
     Datum, datetime, float4_to_char, float8_to_char, int4_to_char, int8_to_char, numeric_to_char,
 };
 
 use super::{Function, functions, wrong_types};
-use crate::context::ExecContext;
 
 /// Returns a text, or NULL for `None`.
 fn text(value: Option<String>) -> Datum {

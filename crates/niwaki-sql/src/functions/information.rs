@@ -1,10 +1,10 @@
 //! Functions that describe their arguments, or the calls around them.
 
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::Result;
 use niwaki_types::Datum;
 
 use super::{Function, functions};
-use crate::context::ExecContext;
 
 fn count_where(values: &[Datum], test: impl Fn(&Datum) -> bool) -> Result<Datum> {
     let count = values.iter().filter(|value| test(value)).count();

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, of_table_number};
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::page::ItemState;
 use niwaki_storage::{BlockNumber, Mixed, Xid};
@@ -16,7 +17,6 @@ use niwaki_table::{
 use niwaki_types::Datum;
 
 use super::{EmitRow, Function, RowsFunction, T, functions};
-use crate::context::ExecContext;
 
 fn number(value: u64) -> Datum {
     Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX))

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Numeric};
 
 use super::operators::{absolute, float, modulo, range};
 use super::{Function, functions};
-use crate::context::ExecContext;
 
 fn wrong() -> SqlError {
     SqlError::internal("a numeric function was given values of other types")

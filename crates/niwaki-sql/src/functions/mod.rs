@@ -52,6 +52,6 @@ pub(crate) use tables::{
 };
 pub use tables::{is_function_shown, is_operator_shown};
 
-use crate::function::{
+use niwaki_expr::function::{
     EmitRow, Function, Objects, ObjectsFunction, RowsFunction, T, WindowFunction, wrong_types,
 };

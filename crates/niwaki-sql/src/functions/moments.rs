@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::convert_time;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Interval, TimeZone, TypeOid, datetime};
 
 use super::{Function, functions, wrong_types};
-use crate::context::ExecContext;
-use crate::expr::convert_time;
 
 /// The longest sleep, in microseconds: a year, which is long enough and far below the largest
 /// count.

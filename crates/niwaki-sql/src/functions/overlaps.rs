@@ -1,11 +1,11 @@
 //! `(start, end) OVERLAPS (start, end)`: decides whether two periods share a moment. An end may be
 //! given as its distance from the start.
 
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::Result;
 use niwaki_types::{Datum, TypeOid, compare, datetime};
 
 use super::{Function, functions, wrong_types};
-use crate::context::ExecContext;
 
 /// Returns the end of a period: the given end, or the start plus the given interval.
 fn end(exec: &ExecContext<'_>, start: &Datum, given: &Datum) -> Result<Datum> {

@@ -9,12 +9,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use niwaki_catalog::{Bound, PartitionBound, RangeValue, Relation, decode_bound};
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::format_type;
 use niwaki_types::{Datum, quote_identifier};
 
 use super::string_constant;
-use crate::context::ExecContext;
 
 /// `pg_get_partition_constraintdef(table)`
 pub(super) fn definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Oid, Relation, partition_key_text};
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::partition_constraint::definition;
 use super::{EmitRow, Function, RowsFunction, T, functions};
-use crate::context::ExecContext;
 
 /// Returns the relation that an argument names, if it exists.
 pub(super) fn named<'c>(

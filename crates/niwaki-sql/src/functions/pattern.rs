@@ -1,11 +1,11 @@
 //! The operators that match a text with a pattern: LIKE, SIMILAR TO and regular expressions.
 
+use niwaki_expr::regexp::{Options, compile};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, work};
 
 use super::operators::invert;
 use super::{Function, functions};
-use crate::regexp::{Options, compile};
 
 fn texts<'d>(a: &'d Datum, b: &'d Datum) -> Result<(&'d str, &'d str)> {
     match (a, b) {

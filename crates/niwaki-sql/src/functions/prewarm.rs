@@ -1,13 +1,13 @@
 //! Reads a relation into the buffer pool: `pg_prewarm`.
 
 use niwaki_catalog::Oid;
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_types::Datum;
 
 use super::system::{FORKS, fork_name};
 use super::{Function, functions};
-use crate::context::ExecContext;
 
 /// Blocks read between two checks whether the statement is cancelled.
 const CHUNK: u32 = 256;

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, builtin_functions, builtin_rows};
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::{ROLES, object_input};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid};
 
 use super::{EmitRow, Function, RowsFunction, T, functions};
-use crate::context::ExecContext;
-use crate::expr::{ROLES, object_input};
 
 fn wrong() -> SqlError {
     SqlError::internal("a privilege function was given values of other types")

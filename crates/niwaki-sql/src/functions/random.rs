@@ -4,12 +4,12 @@
 //! (Blackman and Vigna 2018), seeded by splitmix64 (Steele and others 2014). PostgreSQL does the
 //! same, so the same seed gives the same numbers.
 
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::seeded_random::SeededRandom;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::{Function, functions};
-use crate::context::ExecContext;
-use crate::seeded_random::SeededRandom;
 
 /// Returns a uniform number of 52 bits in [0, 1).
 fn random(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {

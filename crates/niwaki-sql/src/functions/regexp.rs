@@ -1,12 +1,12 @@
 //! Functions of regular expressions: `regexp_*`.
 
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::regexp::{Expression, Match, Options, compile};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::{GrowingArray, GrowingText, value_bytes};
 use niwaki_types::{Datum, TypeOid};
 
 use super::{Function, functions};
-use crate::context::ExecContext;
-use crate::regexp::{Expression, Match, Options, compile};
 
 fn wrong() -> SqlError {
     SqlError::internal("a function of regular expressions was given values of other types")

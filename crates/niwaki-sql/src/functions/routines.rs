@@ -7,12 +7,12 @@ use niwaki_catalog::{
     FunctionDefinition, FunctionParallel, FunctionVolatility, Oid, Relation, Trigger, TriggerEvent,
     builtin_functions,
 };
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, quote_identifier};
 
 use super::definitions::signature_of_user;
 use super::{Function, functions, string_constant};
-use crate::context::ExecContext;
 
 fn wrong() -> SqlError {
     SqlError::internal("a catalog function was given values of other types")
@@ -128,7 +128,7 @@ fn trigger_text(
 
 /// `EXECUTE FUNCTION f('argument')`
 fn call_text(trigger: &Trigger, exec: &ExecContext<'_>) -> String {
-    let name = crate::expr::function_name(trigger.function.0, exec);
+    let name = niwaki_expr::expr::function_name(trigger.function.0, exec);
     let arguments: Vec<String> =
         trigger.arguments.iter().map(|argument| string_constant(argument)).collect();
     format!("EXECUTE FUNCTION {name}({})", arguments.join(", "))

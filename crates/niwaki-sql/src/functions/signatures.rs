@@ -1,8 +1,7 @@
 //! The notation of the tables of functions, and their index by name.
 
 use niwaki_env::hash::HashMap;
-
-use crate::function::Function;
+use niwaki_expr::function::Function;
 
 /// Writes a table of functions: `name(ARGUMENT TYPES) RESULT flags kind(body)`. The flags are
 /// `immutable`, `stable` or `volatile`, preceded by `nullable` when NULL arguments reach the body
@@ -12,18 +11,18 @@ macro_rules! functions {
     (@strict strict) => { true };
     (@variadic variadic) => { true };
     (@variadic single) => { false };
-    (@volatility immutable) => { $crate::function::Volatility::Immutable };
-    (@volatility stable) => { $crate::function::Volatility::Stable };
-    (@volatility volatile) => { $crate::function::Volatility::Volatile };
+    (@volatility immutable) => { niwaki_expr::function::Volatility::Immutable };
+    (@volatility stable) => { niwaki_expr::function::Volatility::Stable };
+    (@volatility volatile) => { niwaki_expr::function::Volatility::Volatile };
     ($($name:literal ($($argument:ident),*) $result:ident $strict:ident $variadic:ident $volatility:ident $kind:ident($body:expr);)*) => {
-        &[$($crate::function::Function {
+        &[$(niwaki_expr::function::Function {
             name: $name,
-            arguments: &[$($crate::function::T::$argument),*],
-            result: $crate::function::T::$result,
+            arguments: &[$(niwaki_expr::function::T::$argument),*],
+            result: niwaki_expr::function::T::$result,
             variadic: $crate::functions::functions!(@variadic $variadic),
             strict: $crate::functions::functions!(@strict $strict),
             volatility: $crate::functions::functions!(@volatility $volatility),
-            eval: $crate::function::Eval::$kind($body),
+            eval: niwaki_expr::function::Eval::$kind($body),
         }),*]
     };
 }

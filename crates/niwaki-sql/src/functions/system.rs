@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use niwaki_catalog::Oid;
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::row_type_name;
 use niwaki_parse::error::{Result, Severity, SqlError};
 use niwaki_storage::Corruption;
 use niwaki_types::{ColumnType, Datum, Numeric, TypeOid};
 
 use super::{Function, functions};
-use crate::context::ExecContext;
-use crate::expr::row_type_name;
 
 fn wrong() -> SqlError {
     SqlError::internal("a system function was given values of other types")
@@ -395,7 +395,7 @@ fn is_in_recovery(_: &[Datum]) -> Result<Datum> {
 
 fn user_by_id(values: &[Datum]) -> Result<Datum> {
     let number = oid(&values[0])?;
-    let role = crate::expr::ROLES.iter().find(|(oid, _)| *oid == number);
+    let role = niwaki_expr::expr::ROLES.iter().find(|(oid, _)| *oid == number);
     Ok(string(match role {
         Some((_, name)) => (*name).to_owned(),
         None => format!("unknown (OID={number})"),
@@ -424,7 +424,7 @@ fn format_type(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
 }
 
 fn to_regclass(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    match crate::expr::cast_value(&values[0], TypeOid::TEXT, TypeOid::REGCLASS, true, exec) {
+    match niwaki_expr::expr::cast_value(&values[0], TypeOid::TEXT, TypeOid::REGCLASS, true, exec) {
         Ok(found) => Ok(found),
         Err(error) if error.sqlstate == "42P01" || error.sqlstate == "3F000" => Ok(Datum::Null),
         Err(error) => Err(error),

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use niwaki_expr::function::{Eval, Volatility};
 use niwaki_parse::types::{ANY, format_oid};
 use niwaki_types::TypeOid;
 
 use super::tables::{GROUPS, OPERATORS};
 use super::*;
 use crate::aggregates::AGGREGATES;
-use crate::function::{Eval, Volatility};
 
 /// PostgreSQL's functions and operators; the head of each file names its columns.
 const POSTGRESQL_FUNCTIONS: &str = include_str!("../../testdata/pg_proc.tsv");

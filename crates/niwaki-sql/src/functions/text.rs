@@ -1,12 +1,12 @@
 //! Functions on strings.
 
 use niwaki_env::hash::{HashMap, HashSet};
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::{GrowingArray, GrowingText, TEXT_BYTES_MAX, charge_more, value_bytes};
 use niwaki_types::{Datum, TypeOid};
 
 use super::{Function, functions};
-use crate::context::ExecContext;
 
 pub(super) fn wrong() -> SqlError {
     SqlError::internal("a text function was given values of other types")

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::convert_time;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ArithmeticOperator, Datum, Interval, TypeOid, datetime, zoned_arithmetic};
 
 use super::operators::{add, divide, multiply, negate, subtract};
 use super::{Function, functions, wrong_types};
-use crate::context::ExecContext;
-use crate::expr::convert_time;
 
 fn interval(value: niwaki_types::Result<Interval>) -> Result<Datum> {
     Ok(Datum::Interval(Arc::new(value?)))

@@ -1,12 +1,12 @@
 //! Functions and operators on times of day.
 
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::{convert_time, convert_time_of_day};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Interval, TimeZone, TypeOid, datetime};
 
 use super::operators::{add, subtract};
 use super::{Function, functions, wrong_types};
-use crate::context::ExecContext;
-use crate::expr::{convert_time, convert_time_of_day};
 
 fn current_time(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     let now = exec.environment.transaction_timestamp();
@@ -51,7 +51,7 @@ fn at_interval(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
         _ => {}
     }
     if offset.months != 0 || offset.days != 0 {
-        let shown = crate::expr::value_text(&values[0], TypeOid::INTERVAL, exec);
+        let shown = niwaki_expr::expr::value_text(&values[0], TypeOid::INTERVAL, exec);
         return Err(SqlError::new(
             "22023",
             format!("interval time zone \"{shown}\" must not include months or days"),

@@ -1,12 +1,12 @@
 //! Functions on character encodings, Unicode escapes and normal forms.
 
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, invalid_utf8};
 use unicode_normalization::UnicodeNormalization;
 
 use super::text::{string, text};
 use super::{Function, functions};
-use crate::context::ExecContext;
 
 fn wrong() -> SqlError {
     SqlError::internal("a function of encodings was given values of other types")

@@ -1,10 +1,10 @@
 //! Functions on `uuid`.
 
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::Result;
 use niwaki_types::Datum;
 
 use super::{Function, functions};
-use crate::context::ExecContext;
 
 /// Returns a random uuid (version 4): all bits but six are random.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of every function")]

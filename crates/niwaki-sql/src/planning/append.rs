@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Bound, ColumnMap, PartitionStrategy, Partitions, Relation};
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::plan::{AppendMember, AppendPlan, Estimate, PlanNode, SYSTEM, possible_leaves};
+use niwaki_expr::query::{SortKey, conjunction, has_query, is_volatile, reads_only, reads_slots};
 use niwaki_parse::types::element_of;
 use niwaki_settings::planner_settings::CostSettings;
 use niwaki_types::Datum;
@@ -12,9 +15,6 @@ use super::estimate::estimate;
 use super::cost;
 use super::index_path::UNKNOWN_GROUPS;
 use super::scan::{ScanContext, is_disabled, plan_scan};
-use crate::expr::{Expr, ExprKind};
-use crate::plan::{AppendMember, AppendPlan, Estimate, PlanNode, SYSTEM, possible_leaves};
-use crate::query::{SortKey, conjunction, has_query, is_volatile, reads_only, reads_slots};
 
 /// Plans the scans of a table's partitions under conditions, as [`plan_scan`] does for a plain
 /// table. Returns the step and the number of leading keys of the wanted order that hold.

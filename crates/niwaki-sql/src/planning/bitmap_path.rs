@@ -1,13 +1,13 @@
 //! Bitmap scans over several conditions: one bitmap per index, combined by AND and OR.
 
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::plan::{BitmapPath, BitmapPlan, PathPlan};
+use niwaki_expr::query::{conjunction, split_conjuncts};
 use niwaki_types::TypeOid;
 
 use super::cost;
 use super::index_path::{IndexMatch, index_matches};
 use super::scan::{Candidate, DISABLED_COST, Table};
-use crate::expr::{Expr, ExprKind};
-use crate::plan::{BitmapPath, BitmapPlan, PathPlan};
-use crate::query::{conjunction, split_conjuncts};
 
 /// A candidate bitmap.
 #[derive(Clone)]

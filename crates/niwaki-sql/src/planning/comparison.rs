@@ -1,8 +1,9 @@
 //! Conditions that compare an operand of the table with a value known before the scan.
 
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{is_volatile, reads_only};
+
 use super::scan::Table;
-use crate::expr::{Expr, ExprKind};
-use crate::query::{is_volatile, reads_only};
 
 /// A comparison of an operand of the table with a value known before the scan.
 pub(super) struct Comparison<'c> {

@@ -2,9 +2,8 @@
 //!
 //! One page read in sequence costs 1. The other costs are settings.
 
+use niwaki_expr::expr::{Expr, ExprKind, Nested};
 use niwaki_settings::planner_settings::CostSettings;
-
-use crate::expr::{Expr, ExprKind, Nested};
 
 /// Cost of one index level above the leaves in a descent, in units of `cpu_operator_cost`.
 /// PostgreSQL charges the same number.

@@ -12,14 +12,14 @@
 //! Text is ordered by its bytes, whatever the collation. So texts with a common prefix are
 //! adjacent.
 
+use niwaki_expr::expr::{BoolTest, Expr, ExprKind};
+use niwaki_expr::plan::PathPlan;
+use niwaki_expr::query::{conjunction, split_conjuncts};
 use niwaki_types::{Datum, TypeOid};
 
 use super::scan::Candidate;
 
-use crate::expr::{BoolTest, Expr, ExprKind};
 use crate::functions::compare_function;
-use crate::plan::PathPlan;
-use crate::query::{conjunction, split_conjuncts};
 
 /// A condition that follows from another one.
 pub(super) struct Derived {

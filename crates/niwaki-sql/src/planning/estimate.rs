@@ -1,12 +1,12 @@
 //! Estimates of a plan step: its number of rows and its cost.
 
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::plan::Estimate;
+use niwaki_expr::plan::{PlanNode, WindowCalls};
+use niwaki_expr::query::SetKind;
 use niwaki_types::Datum;
 
 use super::group_count::group_count;
-use crate::expr::{Expr, ExprKind};
-use crate::plan::Estimate;
-use crate::plan::{PlanNode, WindowCalls};
-use crate::query::SetKind;
 
 /// Assumed number of rows of a function without a declared number, as in PostgreSQL.
 const FUNCTION_ROWS: f64 = 1_000.0;

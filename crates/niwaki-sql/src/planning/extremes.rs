@@ -9,19 +9,19 @@
 //!        (SELECT b FROM t WHERE … AND b IS NOT NULL ORDER BY b DESC LIMIT 1)
 //! ```
 
+use niwaki_expr::context::ColumnInfo;
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::function::AggregateKind;
+use niwaki_expr::plan::PlanNode;
+use niwaki_expr::query::{
+    AggregateCall, Body, Distinct, From, Grouping, OrderKey, Query, Select, Windowing, has_query,
+    is_volatile,
+};
 use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_types::{Datum, TypeOid};
 
 use super::estimate;
 use super::scan::is_disabled;
-use crate::context::ColumnInfo;
-use crate::expr::{Expr, ExprKind};
-use crate::function::AggregateKind;
-use crate::plan::PlanNode;
-use crate::query::{
-    AggregateCall, Body, Distinct, From, Grouping, OrderKey, Query, Select, Windowing, has_query,
-    is_volatile,
-};
 
 /// The queries that compute `min` and `max` aggregates.
 pub(super) struct Extremes {

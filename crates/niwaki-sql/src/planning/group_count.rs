@@ -2,11 +2,12 @@
 //!
 //! The estimate rests on the distinct values that ANALYZE counted.
 
+use niwaki_expr::expr::Expr;
+use niwaki_expr::plan::{PlanNode, ScanPlan};
+use niwaki_expr::query::reads_slots;
+
 use super::scan::table_rows;
 use super::selectivity::Estimator;
-use crate::expr::Expr;
-use crate::plan::{PlanNode, ScanPlan};
-use crate::query::reads_slots;
 
 /// Assumed number of distinct values of an expression without statistics, as in PostgreSQL.
 const DISTINCT: f64 = 200.0;

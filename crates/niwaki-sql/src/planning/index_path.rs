@@ -1,16 +1,16 @@
 //! Index access paths: matches conditions with the keys of a table's indexes.
 
 use niwaki_catalog::IndexColumn;
+use niwaki_expr::expr::{Expr, ExprKind, compiled, implies};
+use niwaki_expr::plan::key_compatible;
+use niwaki_expr::plan::{IndexPath, KeyCondition, PathPlan};
+use niwaki_expr::query::{SortKey, reads_only, split_conjuncts};
 use niwaki_table::KeySource;
 
 use super::comparison::{Comparison, comparison};
 
 use super::cost::{self, IndexRead};
 use super::scan::{Candidate, DISABLED_COST, Table};
-use crate::expr::{Expr, ExprKind, compiled, implies};
-use crate::plan::key_compatible;
-use crate::plan::{IndexPath, KeyCondition, PathPlan};
-use crate::query::{SortKey, reads_only, split_conjuncts};
 
 /// Assumed number of distinct values of a column that was not analyzed: PostgreSQL's guess.
 pub(super) const UNKNOWN_GROUPS: f64 = 200.0;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::function::AggregateKind;
+use niwaki_expr::function::Volatility;
+use niwaki_expr::plan::{JoinPlan, PathPlan, PlanNode};
+use niwaki_expr::query::{AggregateCall, Grouping};
 use niwaki_settings::planner_settings::PlannerSettings;
 
 use super::scan::table_size;
-use crate::expr::{Expr, ExprKind};
-use crate::function::AggregateKind;
-use crate::function::Volatility;
-use crate::plan::{JoinPlan, PathPlan, PlanNode};
-use crate::query::{AggregateCall, Grouping};
 
 /// Returns the number of blocks that the threads divide among them. They belong to the driving
 /// table, whose rows are joined with all other tables, if it is read in full.

@@ -5,6 +5,18 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_env::hash::HashMap;
 use niwaki_env::stack::{self, Deep};
+use niwaki_expr::context::{AnalyzeContext, ColumnInfo};
+use niwaki_expr::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
+use niwaki_expr::plan::{
+    MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SubPlan, WithPlan,
+    WorkingPlan,
+};
+use niwaki_expr::query::{
+    self, AggregateCall, Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType,
+    LockTarget, MergeQuery, ModifyQuery, ModifySource, OrderKey, Query, Select, SetOperation,
+    SetSide, SharedQuery, SortKey, StatementBody, StatementQuery, conjunction, is_volatile, mark,
+    reads_slots,
+};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_types::{ColumnType, Datum, TypeOid};
@@ -17,18 +29,6 @@ use super::joins::{Leaf, LeafKind, Wanted, plan_joins};
 use super::parallel::{gather_inner, workers};
 use super::scan::table_rows;
 use super::window_order::{first_order, window_order, windowed};
-use crate::context::{AnalyzeContext, ColumnInfo};
-use crate::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
-use crate::plan::{
-    MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SubPlan, WithPlan,
-    WorkingPlan,
-};
-use crate::query::{
-    self, AggregateCall, Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType,
-    LockTarget, MergeQuery, ModifyQuery, ModifySource, OrderKey, Query, Select, SetOperation,
-    SetSide, SharedQuery, SortKey, StatementBody, StatementQuery, conjunction, is_volatile, mark,
-    reads_slots,
-};
 use crate::rewrite::{AskedOnce, asked_once};
 
 /// Limit for evaluating an EXISTS query once for all rows: that may cost at most `AS_MUCH` times a
@@ -744,7 +744,7 @@ impl Planner<'_> {
     /// parts must be planned.
     fn list(&mut self, expr: &mut Expr) {
         if let ExprKind::ArrayCompare { function, any, left, right, list } = &mut expr.kind
-            && crate::expr::value_lists::fits(function, *any, left, right)
+            && niwaki_expr::expr::value_lists::fits(function, *any, left, right)
         {
             *list = Some(self.lists);
             self.lists += 1;

@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
+use niwaki_expr::expr::Expr;
+use niwaki_expr::plan::PlanNode;
+use niwaki_expr::plan::{PathPlan, ScanPlan};
+use niwaki_expr::query::{SortKey, conjunction, mark};
 use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_types::{ColumnMask, ColumnType, TypeOid};
 
@@ -12,10 +16,6 @@ use super::derived::{derive, settle};
 use super::index_path::{index_candidates, index_matches};
 use super::selectivity::Estimator;
 use super::tid_path::tid_candidates;
-use crate::expr::Expr;
-use crate::plan::PlanNode;
-use crate::plan::{PathPlan, ScanPlan};
-use crate::query::{SortKey, conjunction, mark};
 
 /// Least assumed number of pages of a table before its first ANALYZE.
 const UNCOUNTED_PAGES: f64 = 10.0;

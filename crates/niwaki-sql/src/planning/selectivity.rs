@@ -1,13 +1,13 @@
 //! Selectivity: the share of a table's rows that a condition keeps, by ANALYZE's statistics.
 
 use niwaki_catalog::{ColumnStats, Relation};
+use niwaki_expr::expr::{Expr, ExprKind, Fit, fit};
+use niwaki_expr::function::{Function, Volatility};
+use niwaki_expr::query::reads_only;
 use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
 
 use super::derived::{boolean, pattern};
 use crate::ahead;
-use crate::expr::{Expr, ExprKind, Fit, fit};
-use crate::function::{Function, Volatility};
-use crate::query::reads_only;
 
 /// Default selectivity of an equality without statistics.
 pub(super) const EQUAL: f64 = 0.005;

@@ -1,9 +1,10 @@
 //! Access paths by TID (`ctid`).
 
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::plan::PathPlan;
+
 use super::comparison::comparison;
 use super::scan::{Candidate, DISABLED_COST, Table};
-use crate::expr::{Expr, ExprKind};
-use crate::plan::PathPlan;
 
 pub(super) fn tid_candidates(table: &Table<'_>) -> Vec<Candidate> {
     let (context, costs) = (table.context, &table.context.settings.costs);

@@ -3,10 +3,9 @@
 //! With a key, the scan need not compute all rows of the relation.
 
 use niwaki_catalog::Relation;
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{is_volatile, reads_only};
 use niwaki_types::TypeOid;
-
-use crate::expr::{Expr, ExprKind};
-use crate::query::{is_volatile, reads_only};
 
 /// Returns the column (by position) and its wanted value. Both come from the first condition
 /// `column = value` whose value is known before the scan starts. The condition must still be

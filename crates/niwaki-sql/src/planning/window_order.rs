@@ -8,11 +8,10 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::plan::{PlanNode, WindowCalls, WindowPlan};
+use niwaki_expr::query::{SortKey, Windowing, is_constant};
 use niwaki_types::{ColumnType, TypeOid};
-
-use crate::expr::{Expr, ExprKind};
-use crate::plan::{PlanNode, WindowCalls, WindowPlan};
-use crate::query::{SortKey, Windowing, is_constant};
 
 /// The window steps above a row source, with the properties of their output.
 pub(super) struct Windowed {

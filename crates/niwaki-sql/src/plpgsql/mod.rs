@@ -7,7 +7,8 @@ mod expression;
 mod lexer;
 mod reader;
 
-use crate::query::RowName;
+use niwaki_expr::query::RowName;
+
 pub use reader::read_body;
 
 /// A statement of a body.

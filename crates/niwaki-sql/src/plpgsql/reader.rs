@@ -1,11 +1,11 @@
 //! Reads the body of a trigger function into statements.
 
+use niwaki_expr::query::RowName;
 use niwaki_parse::error::{Result, SqlError};
 
 use super::expression::check_expression;
 use super::lexer::{Token, TokenKind, tokens};
 use super::{BodyAction, BodyStatement};
-use crate::query::RowName;
 
 /// Words that begin statements of PostgreSQL that are refused by name.
 const STATEMENTS: &[&str] = &[

@@ -3,10 +3,9 @@
 //! If each side of an OR repeats a condition, a join can now use it as a key, and a scan as a
 //! search condition.
 
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{From, JoinTree, conjunction, split_conjuncts, volatile_inside};
 use niwaki_types::TypeOid;
-
-use crate::expr::{Expr, ExprKind};
-use crate::query::{From, JoinTree, conjunction, split_conjuncts, volatile_inside};
 
 /// Moves common conjuncts out of the ORs among a level's conditions.
 pub(super) fn take_out(from: &mut From) {

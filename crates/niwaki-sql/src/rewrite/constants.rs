@@ -12,15 +12,15 @@
 //! for given values might be better. That is so if a parameter bounds a range or is a pattern: the
 //! share of the rows then depends on its value.
 
+use niwaki_expr::expr::{Expr, ExprKind, coerce_length, is_immutable};
+use niwaki_expr::function::Function;
+use niwaki_expr::query::{From, JoinTree};
 use niwaki_parse::error::Result;
 use niwaki_parse::types::category;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::ahead;
-use crate::expr::{Expr, ExprKind, coerce_length, is_immutable};
-use crate::function::Function;
 use crate::functions::operators_named;
-use crate::query::{From, JoinTree};
 
 const DAY: i64 = 86_400_000_000;
 

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use niwaki_env::hash::HashMap;
-
-use crate::expr::{Expr, ExprKind};
-use crate::query::{From, JoinTree, JoinType};
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{From, JoinTree, JoinType};
 
 /// Columns that equal a value known before the query runs: by slot, with the condition that fixes
 /// them.

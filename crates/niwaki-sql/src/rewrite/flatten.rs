@@ -4,17 +4,17 @@
 //! its columns, and its item leaves the join tree, as in PostgreSQL. A nested query in a condition
 //! that read such a column then runs once, not for each row.
 
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{
+    Body, DEPTH_MAX, Distinct, From, FromItem, Growth, ItemKind, JoinNode, JoinTree, JoinType,
+    Query, Select, depth, expr_outer_slots, expr_outer_slots_mut, nodes, reads_slots, shift_depth,
+    volatile_inside,
+};
 use niwaki_parse::error::Result;
 use niwaki_types::work;
 
 use super::Level;
 use super::nulls::null_with;
-use crate::expr::{Expr, ExprKind};
-use crate::query::{
-    Body, DEPTH_MAX, Distinct, From, FromItem, Growth, ItemKind, JoinNode, JoinTree, JoinType,
-    Query, Select, depth, expr_outer_slots, expr_outer_slots_mut, nodes, reads_slots, shift_depth,
-    volatile_inside,
-};
 
 /// Work units of pulling a query up, for each item of the level: the item's tree is rebuilt.
 const ITEM_UNITS: usize = 512;

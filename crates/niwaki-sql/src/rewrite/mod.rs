@@ -36,14 +36,13 @@ pub(crate) use constants::Values;
 pub(crate) use sublinks::{AskedOnce, asked_once};
 
 use niwaki_env::stack;
-use niwaki_parse::error::Result;
-use niwaki_types::work;
-
-use crate::expr::{Expr, ExprKind, Nested, inline_call};
-use crate::query::{
+use niwaki_expr::expr::{Expr, ExprKind, Nested, inline_call};
+use niwaki_expr::query::{
     Body, From, Growth, JoinTree, JoinType, MergeAction, MergeQuery, ModifyQuery, ModifySource,
     Query, Select, SharedQuery, StatementBody, StatementQuery,
 };
+use niwaki_parse::error::Result;
+use niwaki_types::work;
 
 /// Work units of rewriting a query: its parts are visited a few times.
 const QUERY_UNITS: usize = 16 << 10;

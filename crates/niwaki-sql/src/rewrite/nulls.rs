@@ -1,7 +1,7 @@
 //! Strictness: the effect of NULL on expressions.
 
-use crate::expr::{BoolTest, Expr, ExprKind};
-use crate::query::{From, ItemKind};
+use niwaki_expr::expr::{BoolTest, Expr, ExprKind};
+use niwaki_expr::query::{From, ItemKind};
 
 /// Appends the slots of the current row that cannot be NULL if the condition is true.
 pub(super) fn refused(condition: &Expr, out: &mut Vec<usize>) {

@@ -2,11 +2,10 @@
 //!
 //! Query builders produce such counts for paginated lists. PostgreSQL sorts the rows first.
 
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::function::AggregateKind;
+use niwaki_expr::query::{AggregateCall, Body, Distinct, ItemKind, Query, Select, volatile_inside};
 use niwaki_types::TypeOid;
-
-use crate::expr::{Expr, ExprKind};
-use crate::function::AggregateKind;
-use crate::query::{AggregateCall, Body, Distinct, ItemKind, Query, Select, volatile_inside};
 
 /// Removes the order of FROM queries whose rows are only grouped. Groups and aggregates must not
 /// depend on the order.

@@ -1,8 +1,9 @@
 //! Reduction of outer joins whose NULL-extended rows some condition refuses.
 
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{From, FromItem, JoinTree, JoinType, SlotRange};
+
 use super::nulls::refused;
-use crate::expr::{Expr, ExprKind};
-use crate::query::{From, FromItem, JoinTree, JoinType, SlotRange};
 
 /// Turns outer joins into inner ones, full joins into left ones, and left joins into anti joins. It
 /// does so if conditions above the join refuse the other rows.

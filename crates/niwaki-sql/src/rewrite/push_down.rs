@@ -1,13 +1,14 @@
 //! Predicate pushdown: moves conditions into the queries among the FROM items.
 
-use super::flatten::reads_inside;
-use super::outer_joins::reduce;
-use crate::expr::{Expr, ExprKind};
-use crate::query::{
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{
     Body, DEPTH_MAX, Distinct, From, Grouping, Growth, ItemKind, JoinTree, JoinType, Query, depth,
     expr_outer_slots, expr_outer_slots_mut, has_query, nodes, reads_slots, shift_depth,
     volatile_inside,
 };
+
+use super::flatten::reads_inside;
+use super::outer_joins::reduce;
 
 /// Moves each condition that reads only the columns of one query into that query, if the meaning
 /// stays the same.

@@ -1,7 +1,8 @@
 //! Inlining of WITH queries.
 
+use niwaki_expr::query::{Body, From, ItemKind, Query, SharedQuery, count_named};
+
 use super::Rewriter;
-use crate::query::{Body, From, ItemKind, Query, SharedQuery, count_named};
 
 impl Rewriter<'_, '_> {
     /// Replaces references to WITH queries by the query, if there is one reference or the query is

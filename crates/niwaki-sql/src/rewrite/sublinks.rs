@@ -2,18 +2,18 @@
 
 use std::slice::from_ref;
 
+use niwaki_expr::context::ColumnInfo;
+use niwaki_expr::expr::{ComparedRows, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind};
+use niwaki_expr::query::{
+    Body, Distinct, From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, Query,
+    Select, SlotRange, expr_outer_slots_mut, is_volatile, reads_slots, split_conjuncts,
+    volatile_inside,
+};
 use niwaki_types::{Datum, TypeOid};
 
 use super::flatten::{merge, moved};
 use super::nulls::is_never_null;
 use super::{Level, hoist};
-use crate::context::ColumnInfo;
-use crate::expr::{ComparedRows, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind};
-use crate::query::{
-    Body, Distinct, From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, Query,
-    Select, SlotRange, expr_outer_slots_mut, is_volatile, reads_slots, split_conjuncts,
-    volatile_inside,
-};
 
 /// Turns the level's EXISTS, IN and ANY conditions into joins, if that is correct.
 pub(super) fn pull_up(level: &mut Level<'_>) {
@@ -199,7 +199,7 @@ fn exists_fits(query: &Query) -> bool {
 /// once.
 pub(crate) struct AskedOnce {
     /// The equality operator.
-    pub(crate) function: &'static crate::function::Function,
+    pub(crate) function: &'static niwaki_expr::function::Function,
     /// The expression over the row around the query.
     pub(crate) left: Expr,
     /// The query. Its only column is compared with `left`.
@@ -250,7 +250,7 @@ fn reads_own(expr: &Expr) -> bool {
 /// Returns whether an expression of a nested query reads the directly enclosing row.
 fn reads_parent(expr: &Expr) -> bool {
     let mut found = false;
-    crate::query::expr_outer_slots(expr, 0, &mut |slot, level| {
+    niwaki_expr::query::expr_outer_slots(expr, 0, &mut |slot, level| {
         found |= matches!(slot.kind, ExprKind::Slot { depth, .. } if depth == level + 1);
     });
     found

@@ -3,6 +3,14 @@
 use std::sync::Arc;
 
 use niwaki_catalog::FunctionDefinition;
+use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::expr::{Expr, ExprKind, FunctionKey, inline_call, keeps_promises};
+use niwaki_expr::function::Volatility;
+use niwaki_expr::plan::{BodyStatement, CalledFunctions, FunctionBody};
+use niwaki_expr::query::{
+    Body, Distinct, Growth, Query, ResultShape, StatementBody, StatementQuery,
+};
+use niwaki_expr::store::TableLock;
 use niwaki_parse::error::{Result, SqlError};
 use pg_query::NodeEnum;
 
@@ -10,12 +18,6 @@ use super::super::Analyzer;
 use super::parameters::Routine;
 use super::shape::BodyResult;
 use super::volatility_of;
-use crate::context::AnalyzeContext;
-use crate::expr::{Expr, ExprKind, FunctionKey, inline_call, keeps_promises};
-use crate::function::Volatility;
-use crate::plan::{BodyStatement, CalledFunctions, FunctionBody};
-use crate::query::{Body, Distinct, Growth, Query, ResultShape, StatementBody, StatementQuery};
-use crate::store::TableLock;
 
 impl Analyzer<'_> {
     /// Returns the planned statements of a function for arguments of these types. The second value

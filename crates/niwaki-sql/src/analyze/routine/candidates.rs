@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{FunctionDefinition, Meaning, Oid, PG_CATALOG};
+use niwaki_expr::context::RecordFields;
+use niwaki_expr::expr::{Collation, Expr, ExprKind};
+use niwaki_expr::function::{Eval, Function};
+use niwaki_expr::query::{ResultShape, SetFunction};
 use niwaki_parse::error::Result;
 use niwaki_parse::numbered::{InNumbers, Number, number_of};
 use niwaki_parse::types::{
@@ -15,11 +19,7 @@ use pg_query::{Node, NodeEnum, protobuf};
 use super::super::Analyzer;
 use super::super::call::{Candidate, Concrete, NoMatch, choose};
 use crate::aggregates::is_aggregate;
-use crate::context::RecordFields;
-use crate::expr::{Collation, Expr, ExprKind};
-use crate::function::{Eval, Function};
 use crate::functions::functions_named;
-use crate::query::{ResultShape, SetFunction};
 
 /// A user's function that a call may mean, with its position in the search path.
 pub(in crate::analyze) struct Found {

@@ -1,6 +1,9 @@
 //! CREATE FUNCTION: builds the definition of a new function, and checks its body.
 
 use niwaki_catalog::{FunctionDefinition, FunctionLanguage, FunctionParameter, Oid, ParameterMode};
+use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::expr::FunctionKey;
+use niwaki_expr::plan::CalledFunctions;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{element_of, is_polymorphic};
 use niwaki_parse::utility::{CreateFunction, ParameterSpec};
@@ -9,9 +12,6 @@ use niwaki_types::TypeOid;
 use super::super::Analyzer;
 use super::super::call::Concrete;
 use super::super::stored::Form;
-use crate::context::AnalyzeContext;
-use crate::expr::FunctionKey;
-use crate::plan::CalledFunctions;
 
 /// Returns the error `42P13`.
 fn invalid(message: impl Into<String>) -> SqlError {

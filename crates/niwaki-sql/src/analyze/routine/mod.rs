@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 use niwaki_catalog::{FunctionDefinition, FunctionVolatility, Oid};
 use niwaki_env::stack;
+use niwaki_expr::context::RecordFields;
+use niwaki_expr::expr::{FunctionKey, UserFunction};
+use niwaki_expr::function::Volatility;
+use niwaki_expr::query::ResultShape;
 use niwaki_parse::error::Result;
 use niwaki_types::TypeOid;
 
 use super::Analyzer;
-use crate::context::RecordFields;
-use crate::expr::{FunctionKey, UserFunction};
-use crate::function::Volatility;
-use crate::query::ResultShape;
 
 pub use define::analyze_function;
 pub(crate) use define::check_body;

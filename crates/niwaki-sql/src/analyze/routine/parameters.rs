@@ -1,11 +1,11 @@
 //! Names of parameters in function bodies.
 
 use niwaki_catalog::FunctionDefinition;
+use niwaki_expr::expr::Expr;
 use niwaki_parse::error::Result;
 use pg_query::protobuf;
 
 use super::super::{Analyzer, names_of};
-use crate::expr::Expr;
 
 /// The function whose body is being analyzed.
 #[derive(Debug)]

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use niwaki_catalog::FunctionDefinition;
+use niwaki_expr::context::{ColumnInfo, CommandTag};
+use niwaki_expr::expr::Expr;
+use niwaki_expr::query::{Body, Query, ResultShape};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{CastContext, is_polymorphic};
 use niwaki_types::{ColumnType, TypeOid};
 
 use super::super::Analyzer;
 use super::super::call::Concrete;
-use crate::context::{ColumnInfo, CommandTag};
-use crate::expr::Expr;
-use crate::query::{Body, Query, ResultShape};
 
 /// The result of a body for each row of its last statement.
 pub(super) struct BodyResult {

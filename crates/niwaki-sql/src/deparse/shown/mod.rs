@@ -8,17 +8,17 @@ use niwaki_catalog::{
     CatalogState, Column, Relation, RelationDefinition, SearchPath, collation_name,
 };
 use niwaki_env::stack;
+use niwaki_expr::context::{AnalyzeContext, ExecContext};
+use niwaki_expr::expr::{BoolTest, CastPurpose, Expr, ExprKind, UserFunction};
+use niwaki_expr::query::SetFunction;
+use niwaki_expr::sessionless;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid, quote_identifier};
 
 use super::plain::{table_expression, type_text};
 use super::{Level, nested};
 use crate::analyze::{SYSTEM_COLUMNS, domain_check, shown_condition, stored_expression};
-use crate::context::{AnalyzeContext, ExecContext};
-use crate::expr::{BoolTest, CastPurpose, Expr, ExprKind, UserFunction};
 use crate::functions::arguments_text;
-use crate::query::SetFunction;
-use crate::sessionless;
 
 /// Values of the session with names of their own, which are shown instead of function calls.
 const VALUE_FUNCTIONS: &[&str] = &[
@@ -593,7 +593,7 @@ impl Writer<'_, '_> {
             ExprKind::Window(number) => level.window(*number, self),
             ExprKind::SubQuery(sub) => {
                 let text = nested(sub, self)?;
-                let scalar = matches!(sub.kind, crate::expr::SubQueryKind::Scalar);
+                let scalar = matches!(sub.kind, niwaki_expr::expr::SubQueryKind::Scalar);
                 let within = matches!(parent, Parent::Operator(..));
                 if scalar && within && self.pretty { format!("({text})") } else { text }
             }

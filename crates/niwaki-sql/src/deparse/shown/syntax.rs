@@ -1,9 +1,9 @@
 //! Writes calls of functions for which SQL has a special syntax.
 
+use niwaki_expr::expr::{Expr, ExprKind};
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use super::{Parent, Writer};
-use crate::expr::{Expr, ExprKind};
 
 impl Writer<'_, '_> {
     /// Writes a call of the function `name` in its special syntax. Some functions always use it,

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Batch, Expr, Runtime};
+use niwaki_expr::plan::{AppendPlan, PlanNode};
 use niwaki_parse::error::{Result, SqlError};
 
 use super::{BatchScan, BatchStep, Kept, clock, given};
 use crate::exec::append::admitted;
 use crate::exec::parallel::Division;
-use crate::expr::{Batch, Expr, Runtime};
-use crate::plan::{AppendPlan, PlanNode};
 
 /// The step that scans partitions whose columns have the table's order.
 pub(super) struct BatchAppend {

@@ -10,6 +10,11 @@
 use std::sync::Arc;
 
 use niwaki_env::memory;
+use niwaki_expr::expr::measure::SpaceUse;
+use niwaki_expr::expr::{Batch, Expr, Rows, Running, Runtime};
+use niwaki_expr::plan::{JoinKind, JoinPlan, PlanNode};
+use niwaki_expr::spool::END;
+use niwaki_expr::store::BATCH_BYTES;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
@@ -21,11 +26,6 @@ use crate::exec::hash_join::Building;
 use crate::exec::join::Join;
 use crate::exec::parallel::{Division, gather};
 use crate::exec::{Demand, start_for};
-use crate::expr::measure::SpaceUse;
-use crate::expr::{Batch, Expr, Rows, Running, Runtime};
-use crate::plan::{JoinKind, JoinPlan, PlanNode};
-use crate::spool::END;
-use crate::store::BATCH_BYTES;
 
 /// The step that joins batches by hashing.
 pub(super) struct BatchJoin {

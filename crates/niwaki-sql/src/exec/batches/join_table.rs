@@ -1,14 +1,14 @@
 //! The table of inner rows of a batch hash join, which stores the rows column by column.
 
+use niwaki_expr::expr::{Batch, Expr, Rows, Runtime, Values};
+use niwaki_expr::plan::{JoinKind, JoinPlan};
+use niwaki_expr::query::SlotRange;
+use niwaki_expr::spool::{END, KeyChains, NumberChains};
 use niwaki_parse::error::Result;
 use niwaki_types::growing::value_bytes;
 use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData};
 
 use super::large::{bytes_of, has_large_row};
-use crate::expr::{Batch, Expr, Rows, Runtime, Values};
-use crate::plan::{JoinKind, JoinPlan};
-use crate::query::SlotRange;
-use crate::spool::{END, KeyChains, NumberChains};
 
 /// Chains of inner rows by their keys.
 pub(super) enum Chains {

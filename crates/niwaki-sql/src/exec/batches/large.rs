@@ -3,14 +3,14 @@
 //! Bytes too limit a batch that holds copies of rows. A row of 10 MB that joins a thousand other
 //! rows would be copied a thousand times. If all values are small, nothing is counted.
 
+use niwaki_expr::expr::Batch;
+use niwaki_expr::query::SlotRange;
+use niwaki_expr::store::BATCH_BYTES;
 use niwaki_types::growing::value_bytes;
 use niwaki_types::{Vector, VectorData};
 
 use super::BATCH_ROWS;
 use super::join_table::{column, slots};
-use crate::expr::Batch;
-use crate::query::SlotRange;
-use crate::store::BATCH_BYTES;
 
 /// The total bytes of a batch's texts below which no single text is examined.
 const SMALL_BYTES: usize = BATCH_BYTES / 8;

@@ -11,6 +11,9 @@ mod single;
 use std::sync::Arc;
 
 use niwaki_env::stack;
+use niwaki_expr::expr::{Batch, Expr, Rows, Runtime};
+use niwaki_expr::plan::{PathPlan, PlanNode, ScanPlan};
+use niwaki_expr::store::{ScanEffort, ScanPath, ScanState};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Vector;
 
@@ -20,12 +23,9 @@ use self::nested::{BatchNested, has_many_rows, nested_scan};
 use self::single::SingleRows;
 use super::parallel::Division;
 use super::scan::scan_path;
-use crate::expr::{Batch, Expr, Rows, Runtime};
-use crate::plan::{PathPlan, PlanNode, ScanPlan};
-use crate::store::{ScanEffort, ScanPath, ScanState};
 
 /// The approximate number of rows in a batch, unless large values end the batch earlier
-/// ([`crate::store::BATCH_BYTES`]).
+/// ([`niwaki_expr::store::BATCH_BYTES`]).
 const BATCH_ROWS: usize = 1_024;
 
 /// A step of a plan that returns its rows column by column.

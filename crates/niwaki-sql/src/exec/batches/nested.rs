@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Batch, Expr, Running, Runtime};
+use niwaki_expr::plan::{JoinKind, JoinPlan, PathPlan, PlanNode, ScanPlan};
+use niwaki_expr::query::reads_slots;
+use niwaki_expr::store::BATCH_BYTES;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::value_bytes;
 use niwaki_types::{Datum, Vector};
@@ -11,10 +15,6 @@ use super::large::{large_slots, row_bytes};
 use super::{BATCH_ROWS, BatchStep, Below, Kept, clock, given};
 use crate::exec::parallel::Division;
 use crate::exec::{Demand, start_for};
-use crate::expr::{Batch, Expr, Running, Runtime};
-use crate::plan::{JoinKind, JoinPlan, PathPlan, PlanNode, ScanPlan};
-use crate::query::reads_slots;
-use crate::store::BATCH_BYTES;
 
 /// The step that runs a nested loop into an index scan.
 pub(super) struct BatchNested {

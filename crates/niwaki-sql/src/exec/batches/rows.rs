@@ -1,13 +1,13 @@
 //! Collects rows that come one by one into batches.
 
+use niwaki_expr::expr::{Batch, Running, Runtime};
+use niwaki_expr::query::SlotRange;
+use niwaki_expr::store::BATCH_BYTES;
 use niwaki_parse::error::Result;
 use niwaki_types::growing::value_bytes;
 use niwaki_types::{Datum, Vector};
 
 use super::{BATCH_ROWS, BatchStep, Kept};
-use crate::expr::{Batch, Running, Runtime};
-use crate::query::SlotRange;
-use crate::store::BATCH_BYTES;
 
 /// The step that returns another step's rows in batches.
 pub(super) struct RowBatches {

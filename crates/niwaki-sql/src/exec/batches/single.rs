@@ -1,11 +1,11 @@
 //! Returns the rows of batches one by one.
 
+use niwaki_expr::expr::{Batch, Runtime, Step};
 use niwaki_parse::error::Result;
 use niwaki_types::Datum;
 
 use super::join_table::column;
 use super::{BatchStep, Kept};
-use crate::expr::{Batch, Runtime, Step};
 
 /// The step that returns a batch step's rows one by one.
 pub(in crate::exec) struct SingleRows {

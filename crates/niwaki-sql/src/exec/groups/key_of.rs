@@ -1,6 +1,6 @@
 //! The group expressions that make up the key of a group.
 
-use crate::query::GroupingSets;
+use niwaki_expr::query::GroupingSets;
 
 /// The size in bytes of the set's number before a key.
 const NUMBER_BYTES: usize = 2;

@@ -1,13 +1,13 @@
 //! Writes the rows whose groups find no room in memory, and reads them again.
 
+use niwaki_expr::expr::{Batch, Rows, Runtime, Values, is_true};
+use niwaki_expr::query::AggregateCall;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, KeyOrder, read_tagged_row, write_tagged, write_tagged_row};
 
 use super::key_of::KeyOf;
 use super::{Grouping, Groups, NO_GROUP};
 use crate::exec::states::Growth;
-use crate::expr::{Batch, Rows, Runtime, Values, is_true};
-use crate::query::AggregateCall;
 
 /// The arguments of a row for one call.
 pub(super) struct Parts {

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use niwaki_env::memory;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::{Condvar, Mutex};
+use niwaki_expr::expr::{Batch, Runtime};
 use niwaki_parse::error::Result;
 
 use super::Crew;
 use crate::exec::batches::{BatchStep, Kept};
-use crate::expr::{Batch, Runtime};
 
 /// The most batches that wait in the queue, for each thread.
 const WAITING_MAX: usize = 2;

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::Runtime;
 use niwaki_parse::error::Result;
 
 use super::Crew;
 use crate::exec::batches::BatchStep;
 use crate::exec::groups::{Grouping, Groups};
-use crate::expr::Runtime;
 
 /// Lets up to `workers` other threads take rows of `step` too, if the step can be divided. Returns
 /// the number of threads that helped. Afterwards `step` returns the rows that are left.

@@ -15,15 +15,15 @@ use std::sync::Arc;
 
 use niwaki_env::sync::thread;
 use niwaki_env::{memory, seeded_bug};
+use niwaki_expr::expr::Runtime;
+use niwaki_expr::expr::measure::Measures;
+use niwaki_expr::sessionless::ForThreads;
+use niwaki_expr::store::SharedStore;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::work::{asked, asking};
 
 use super::batches::BatchStep;
 use super::fresh_state;
-use crate::expr::measure::Measures;
-use crate::expr::{Runtime, State};
-use crate::sessionless::ForThreads;
-use crate::store::SharedStore;
 
 pub(super) use division::Division;
 pub(super) use gather::gather;
@@ -89,9 +89,9 @@ impl Crew {
                     let _asking = asking(asker);
                     let mut done = None;
                     context.with_context(shared, &mut |exec| {
-                        let measures = timing.map(Measures::new);
-                        let halted = Some(division.failed());
-                        let mut state = State { measures, halted, ..fresh_state(None) };
+                        let mut state = fresh_state(None);
+                        state.measures = timing.map(Measures::new);
+                        state.halted = Some(division.failed());
                         let mut rt = Runtime { exec, params, state: &mut state };
                         match work(&mut *step, &mut rt) {
                             Ok(result) => done = Some((result, state.measures.take())),

@@ -1,5 +1,8 @@
 //! The states of the calls over a window.
 
+use niwaki_expr::expr::{Expr, ExprKind, Runtime};
+use niwaki_expr::function::WindowFunction as W;
+use niwaki_expr::query::{AggregateCall, Bound, Exclusion, Window, WindowBody, is_volatile};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid};
 
@@ -7,9 +10,6 @@ use super::frame::{FrameRows, Frames};
 use super::partition::Partition;
 use super::rows::Cursor;
 use crate::aggregates::Accumulator;
-use crate::expr::{Expr, ExprKind, Runtime};
-use crate::function::WindowFunction as W;
-use crate::query::{AggregateCall, Bound, Exclusion, Window, WindowBody, is_volatile};
 
 /// The row for which a value is wanted, and the row's frame.
 pub(super) struct Place<'p> {

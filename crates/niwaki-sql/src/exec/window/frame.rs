@@ -4,14 +4,14 @@
 //! back. So both ends move on from their last position, which takes one pass over the partition for
 //! all rows together.
 
+use niwaki_expr::expr::{Expr, Runtime};
+use niwaki_expr::query::{Bound, Exclusion, FrameMode, Window};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::distance::{Side, within};
 use super::partition::Partition;
 use super::rows::Cursor;
-use crate::expr::{Expr, Runtime};
-use crate::query::{Bound, Exclusion, FrameMode, Window};
 
 /// The rows of a frame: up to three runs of row numbers, in order and not empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,6 +16,9 @@ mod rows;
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Runtime, Step};
+use niwaki_expr::plan::{PlanNode, WindowCalls};
+use niwaki_expr::query::Bound;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
@@ -23,9 +26,6 @@ use self::calls::{CallState, Place};
 use self::frame::Frames;
 use self::partition::Partition;
 use self::rows::Cursor;
-use crate::expr::{Runtime, Step};
-use crate::plan::{PlanNode, WindowCalls};
-use crate::query::Bound;
 
 /// The number of rows between two removals of rows that no call needs.
 const ROWS_PER_TRIM: u64 = 64;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::expr::{Expr, Running, Runtime};
+use niwaki_expr::plan::PlanNode;
+use niwaki_expr::query::Window;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::rows::{Cursor, Rows};
 use crate::exec::start;
-use crate::expr::{Expr, Running, Runtime};
-use crate::plan::PlanNode;
-use crate::query::Window;
 
 /// The partition at hand, with the kept values of its rows. Behind a row's values stands the number
 /// of its group, which has the rows with equal sort keys.

@@ -12,12 +12,11 @@
 
 use std::collections::VecDeque;
 
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::spool::row_bytes;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{TempFile, TempSpace};
 use niwaki_types::{Datum, read_tagged_row, write_tagged_row};
-
-use crate::context::ExecContext;
-use crate::spool::row_bytes;
 
 /// The most rows of a block.
 const BLOCK_ROWS_MAX: usize = 64;

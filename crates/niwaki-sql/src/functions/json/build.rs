@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::{ask_to_grow, charge_more, value_bytes};
 use niwaki_types::{Datum, Jsonb, TypeOid, write_json_string};
 
 use super::convert::{key_text, to_tree, write_json};
 use super::{invalid, string, texts, wrong};
-use crate::context::ExecContext;
 
 pub(super) fn to_json(
     exec: &mut ExecContext<'_>,

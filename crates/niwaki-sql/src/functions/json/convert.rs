@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::context::ExecContext;
+use niwaki_expr::expr::value_text;
 use niwaki_parse::error::Result;
 use niwaki_types::growing::charge_parts;
 use niwaki_types::{
@@ -10,8 +12,6 @@ use niwaki_types::{
 };
 
 use super::invalid;
-use crate::context::ExecContext;
-use crate::expr::value_text;
 
 /// Appends a value of type `oid` as the functions of `json` show it. Arrays have the text `line`
 /// after each comma.

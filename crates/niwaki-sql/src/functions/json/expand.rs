@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::Result;
 use niwaki_types::growing::charge_parts;
 use niwaki_types::{Datum, Jsonb, RawJson, RawKind, TypeOid};
 
 use super::super::{EmitRow, RowsFunction, T};
 use super::{invalid, text, wrong};
-use crate::context::ExecContext;
 
 /// Memory of a row beside its text, in bytes, roughly.
 const ROW_BYTES: usize = size_of::<Datum>() + 32;

@@ -8,13 +8,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use niwaki_expr::context::{ExecContext, RecordFields};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::element_of;
 use niwaki_types::{ColumnType, Datum, Jsonb, RawJson, RawKind, TypeOid};
 
 use super::super::{Function, Objects, ObjectsFunction, functions};
 use super::{invalid, text};
-use crate::context::{ExecContext, RecordFields};
 
 const ONE: ObjectsFunction = ObjectsFunction { objects: Objects::One, body: fields_of_objects };
 const EACH: ObjectsFunction = ObjectsFunction { objects: Objects::Each, body: fields_of_objects };

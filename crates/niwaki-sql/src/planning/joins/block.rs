@@ -1,14 +1,14 @@
 //! Join blocks: sets of units that may be joined in any order.
 
 use niwaki_env::stack;
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{
+    JoinTree, JoinType, SlotRange, is_volatile, reads_nothing, reads_only, reads_slots,
+};
 use niwaki_parse::error::{Result, SqlError};
 
 use super::search::UNITS_MAX;
 use super::{Leaf, LeafKind};
-use crate::expr::{Expr, ExprKind};
-use crate::query::{
-    JoinTree, JoinType, SlotRange, is_volatile, reads_nothing, reads_only, reads_slots,
-};
 
 /// A set of units, with the conditions on their combinations.
 #[derive(Clone, Default)]
@@ -288,7 +288,7 @@ impl Unit {
     /// Returns whether the unit is a system relation, whose rows are computed.
     pub(super) fn is_virtual(&self) -> bool {
         let is_virtual = |kind: &LeafKind| {
-            matches!(kind, LeafKind::Other(crate::plan::PlanNode::Virtual { .. }))
+            matches!(kind, LeafKind::Other(niwaki_expr::plan::PlanNode::Virtual { .. }))
         };
         matches!(&self.source, Source::Leaf(leaf) if is_virtual(&leaf.kind))
     }
@@ -299,7 +299,7 @@ mod tests {
     use niwaki_types::{ColumnType, TypeOid};
 
     use super::*;
-    use crate::plan::PlanNode;
+    use niwaki_expr::plan::PlanNode;
 
     #[test]
     fn what_conditions_connect_is_joined_in_one_search() {

@@ -6,21 +6,23 @@ use std::sync::Arc;
 
 use niwaki_catalog::Relation;
 use niwaki_env::stack;
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::plan::Estimate;
+use niwaki_expr::plan::PathPlan;
+use niwaki_expr::plan::{JoinKey, JoinKind, JoinPlan, PlanNode, WorkingPlan};
+use niwaki_expr::query::{
+    JoinType, SortKey, conjunction, is_volatile, reads_slots, split_conjuncts,
+};
 use niwaki_parse::error::{Result, SqlError};
 
 use super::block::{Block, FullJoin, Link, Source, Unit};
 use super::path::{JoinShape, Pairing, Path, Paths, Shape, hash_join};
 use super::search::{Search, Set, members, reads_ranges, sides_of};
 use super::{Finished, Joins, Leaf, LeafKind};
-use crate::expr::{Expr, ExprKind};
-use crate::plan::Estimate;
-use crate::plan::PathPlan;
-use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode, WorkingPlan};
 use crate::planning::append::plan_append;
 use crate::planning::estimate;
 use crate::planning::scan::{ScanContext, plan_scan};
 use crate::planning::virtual_key::virtual_key;
-use crate::query::{JoinType, SortKey, conjunction, is_volatile, reads_slots, split_conjuncts};
 
 /// Most sets of other units for which probing paths of a table are planned.
 const PROBES_MAX: usize = 12;
@@ -435,7 +437,7 @@ impl Search<'_, '_> {
 
     fn join_node(&self, join: &JoinShape, path: &Path) -> PlanNode {
         let expr = |number: &usize| self.conditions[*number].expr.clone();
-        let set = |ranges: &[crate::query::SlotRange]| {
+        let set = |ranges: &[niwaki_expr::query::SlotRange]| {
             ranges.iter().fold(0, |set, range| {
                 (range.start..range.end).fold(set, |set, slot| set | self.units_of_slot(slot))
             })

@@ -1,8 +1,9 @@
 //! Derived equalities: `a = b AND b = c` implies `a = c`, so `a` and `c` may be joined first.
 
+use niwaki_expr::expr::{Expr, ExprKind};
+
 use super::block::{Link, Unit};
 use super::search::{Condition, Search};
-use crate::expr::{Expr, ExprKind};
 
 /// Most columns of an equality class. Larger classes get no derived equalities, because their pairs
 /// are too many.

@@ -2,16 +2,17 @@
 
 use std::rc::Rc;
 
+use niwaki_expr::expr::Expr;
+use niwaki_expr::plan::JoinKind;
+use niwaki_expr::query::{SlotRange, SortKey};
+
 use super::build::ascending;
 use super::path::{
     JoinShape, Pairing, Path, Paths, Shape, common_order, has_order, hash_join, merge_join,
     nested_loop,
 };
 use super::search::{Search, Set, sides_of};
-use crate::expr::Expr;
-use crate::plan::JoinKind;
 use crate::planning::cost;
-use crate::query::{SlotRange, SortKey};
 
 /// Two sets of units to join, with one of them as the outer side.
 pub(super) struct Pair<'p, 's, 'j> {

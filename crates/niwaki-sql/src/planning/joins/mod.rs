@@ -33,14 +33,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::plan::Estimate;
+use niwaki_expr::plan::PlanNode;
+use niwaki_expr::query::{JoinTree, SlotRange, SortKey, conjunction, is_volatile};
 use niwaki_parse::error::Result;
 use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_types::Datum;
-
-use crate::expr::{Expr, ExprKind};
-use crate::plan::Estimate;
-use crate::plan::PlanNode;
-use crate::query::{JoinTree, SlotRange, SortKey, conjunction, is_volatile};
 
 use rows::Tables;
 
@@ -99,7 +98,7 @@ pub(super) fn plan_joins(
         if matches!(condition.kind, ExprKind::Const(Datum::Bool(true))) {
             continue;
         }
-        let gate = crate::query::reads_nothing(&condition) && !is_volatile(&condition);
+        let gate = niwaki_expr::query::reads_nothing(&condition) && !is_volatile(&condition);
         if gate { gates.push(condition) } else { rest.push(condition) }
     }
     block.conditions.extend(rest);

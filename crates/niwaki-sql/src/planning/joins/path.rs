@@ -3,13 +3,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use niwaki_expr::plan::{JoinKind, PlanNode};
+use niwaki_expr::query::{SlotRange, SortKey};
 use niwaki_settings::planner_settings::{CostSettings, PlannerSettings};
 
 use super::search::Set;
-use crate::plan::{JoinKind, PlanNode};
 use crate::planning::cost;
 use crate::planning::scan::DISABLED_COST;
-use crate::query::{SlotRange, SortKey};
 
 /// Cost factor below which two paths count as equally expensive, as in PostgreSQL's fuzzy
 /// comparison.

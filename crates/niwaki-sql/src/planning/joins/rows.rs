@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{ColumnStats, IndexColumn, IndexDefinition, Relation};
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::query::{JoinType, asked_of, reads_slots};
 use niwaki_types::TypeOid;
 
 use super::{Leaf, LeafKind};
-use crate::expr::{Expr, ExprKind};
 use crate::planning::scan::table_rows;
 use crate::planning::selectivity::{EQUAL, Estimator};
-use crate::query::{JoinType, asked_of, reads_slots};
 
 /// Assumed number of distinct values of an expression without statistics.
 const DISTINCT: f64 = 200.0;

@@ -4,16 +4,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use niwaki_env::hash::{HashMap, HashSet};
+use niwaki_expr::expr::{Expr, ExprKind};
+use niwaki_expr::plan::{JoinKind, PlanNode};
+use niwaki_expr::query::{
+    JoinType, SlotRange, SortKey, asked_of, is_volatile, reads_only, reads_slots,
+};
 use niwaki_parse::error::{Result, SqlError};
 
 use super::block::{Block, Link, Unit};
 use super::methods::Pair;
 use super::path::{PAGE_BYTES, Path, Paths, Shape, common_order};
 use super::{Finished, Joins};
-use crate::expr::{Expr, ExprKind};
-use crate::plan::{JoinKind, PlanNode};
 use crate::planning::cost;
-use crate::query::{JoinType, SlotRange, SortKey, asked_of, is_volatile, reads_only, reads_slots};
 
 /// A set of units, one bit for each.
 pub(super) type Set = u128;

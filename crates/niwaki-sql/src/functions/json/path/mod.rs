@@ -5,11 +5,11 @@ mod layout;
 
 use std::sync::Arc;
 
+use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, JsonPath, Jsonb};
 
 use super::{text, tree, wrong};
-use crate::context::ExecContext;
 
 use execute::{Found, Interrupts, Query};
 

@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use niwaki_expr::expr::pattern;
 use niwaki_parse::error::SqlError;
 use niwaki_types::{Jsonb, PathOperator, PathStep};
 
 use super::{Found, Query, Result, Stop};
-use crate::expr::pattern;
 
 /// The three values of conditions.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,259 @@
+//! Window functions of a query: their windows, frames and calls.
+
+use super::{AggregateCall, SortKey};
+use crate::expr::{Expr, ExprKind};
+use crate::function::WindowFunction;
+
+/// The window functions of a query level.
+#[derive(Clone, Debug, Default)]
+pub struct Windowing {
+    /// The windows.
+    pub windows: Vec<Window>,
+    /// The calls, numbered as in [`ExprKind::Window`].
+    pub calls: Vec<WindowCall>,
+}
+
+/// One window: its partition keys, its order, and its frame.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// PARTITION BY.
+    pub partition: Vec<Expr>,
+    /// ORDER BY.
+    pub order: Vec<SortKey>,
+    /// The frame.
+    pub frame: Frame,
+}
+
+/// One call of a function over a window.
+#[derive(Clone, Debug)]
+pub struct WindowCall {
+    /// Number of the window.
+    pub window: usize,
+    /// The function.
+    pub body: WindowBody,
+}
+
+/// The computation of a call.
+#[derive(Clone, Debug)]
+pub enum WindowBody {
+    /// A pure window function, with its arguments.
+    Function(WindowFunction, Vec<Expr>),
+    /// An aggregate over the rows of the frame, without DISTINCT and ORDER BY.
+    Aggregate(Box<AggregateCall>),
+}
+
+/// The frame: the part of its partition that a row's functions see.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// The unit of the bounds.
+    pub mode: FrameMode,
+    /// The first row.
+    pub start: Bound,
+    /// The last row.
+    pub end: Bound,
+    /// The rows that are left out.
+    pub exclusion: Exclusion,
+}
+
+/// The unit of a frame's bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameMode {
+    /// Rows are counted.
+    Rows,
+    /// Distance in the value that the rows are ordered by.
+    Range,
+    /// Groups of rows that are equal in the order (peer groups).
+    Groups,
+}
+
+/// The start or end of a frame, relative to the current row.
+#[derive(Clone, Debug)]
+pub enum Bound {
+    /// The first row of the partition.
+    UnboundedPreceding,
+    /// A distance before the current row.
+    Preceding(Expr),
+    /// The current row.
+    CurrentRow,
+    /// A distance behind the current row.
+    Following(Expr),
+    /// The last row of the partition.
+    UnboundedFollowing,
+}
+
+/// The rows around the current row that the frame excludes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exclusion {
+    /// No row is left out.
+    None,
+    /// The current row is left out.
+    CurrentRow,
+    /// The current row and its peers.
+    Group,
+    /// The peers of the current row, without the row itself.
+    Ties,
+}
+
+impl Bound {
+    /// Returns the distance, if the bound has one.
+    pub fn offset(&self) -> Option<&Expr> {
+        match self {
+            Self::Preceding(expr) | Self::Following(expr) => Some(expr),
+            _ => None,
+        }
+    }
+
+    fn offset_mut(&mut self) -> Option<&mut Expr> {
+        match self {
+            Self::Preceding(expr) | Self::Following(expr) => Some(expr),
+            _ => None,
+        }
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+            && match (self.offset(), other.offset()) {
+                (Some(a), Some(b)) => a.same(b) && !crate::query::is_volatile(a),
+                _ => true,
+            }
+    }
+}
+
+impl Frame {
+    fn same(&self, other: &Self) -> bool {
+        self.mode == other.mode
+            && self.exclusion == other.exclusion
+            && self.start.same(&other.start)
+            && self.end.same(&other.end)
+    }
+}
+
+impl Window {
+    /// Returns whether both windows are the same: same rows, same order, same frame.
+    pub fn same(&self, other: &Self) -> bool {
+        let partitions = self.partition.len() == other.partition.len()
+            && self.partition.iter().zip(&other.partition).all(|(a, b)| a.same(b));
+        let orders = self.order.len() == other.order.len()
+            && self.order.iter().zip(&other.order).all(|(a, b)| a.same(b));
+        partitions && orders && self.frame.same(&other.frame)
+    }
+
+    /// Returns the sort keys of the window's input: the partition keys, then the order keys, each
+    /// once. Constant keys are left out.
+    pub fn sort_keys(&self) -> Vec<SortKey> {
+        let mut keys: Vec<SortKey> = Vec::new();
+        let partition = self.partition.iter().map(|expr| {
+            // If the order names the same expression, use its direction.
+            let ordered = self.order.iter().find(|key| key.expr.same(expr));
+            ordered.cloned().unwrap_or_else(|| SortKey {
+                expr: expr.clone(),
+                descending: false,
+                nulls_first: false,
+            })
+        });
+        for key in partition.chain(self.order.iter().cloned()) {
+            let known = keys.iter().any(|known| known.expr.same(&key.expr));
+            if !known && !is_constant(&key.expr) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    /// Calls `visit` with the partition and order expressions.
+    pub(crate) fn for_each_key<'w>(&'w self, visit: &mut dyn FnMut(&'w Expr)) {
+        self.partition.iter().for_each(&mut *visit);
+        self.order.iter().for_each(|key| visit(&key.expr));
+    }
+
+    pub(crate) fn keys_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.partition.iter_mut().chain(self.order.iter_mut().map(|key| &mut key.expr))
+    }
+}
+
+/// Returns whether an expression has the same value for all rows of its level.
+pub fn is_constant(expr: &Expr) -> bool {
+    !crate::query::is_volatile(expr)
+        && !expr.any(&mut |part| match part.kind {
+            ExprKind::Slot { depth, .. } => depth == 0,
+            ExprKind::SubQuery(_) | ExprKind::Aggregate(_) | ExprKind::Window(_) => true,
+            _ => false,
+        })
+}
+
+impl WindowBody {
+    /// Calls `visit` with the call's arguments and its FILTER.
+    pub fn for_each_expr<'w>(&'w self, visit: &mut dyn FnMut(&'w Expr)) {
+        match self {
+            Self::Function(_, arguments) => arguments.iter().for_each(visit),
+            Self::Aggregate(call) => {
+                call.arguments.iter().chain(&call.filter).for_each(visit);
+            }
+        }
+    }
+
+    /// Returns the expressions, mutable.
+    pub fn exprs_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Self::Function(_, arguments) => arguments.iter_mut().collect(),
+            Self::Aggregate(call) => call.arguments.iter_mut().chain(&mut call.filter).collect(),
+        }
+    }
+}
+
+impl Windowing {
+    /// Decides whether there are no windows.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Calls `visit` with every expression over the rows of the level. The offsets of frames read
+    /// no row, so they are left out.
+    pub fn for_each_row_expr<'w>(&'w self, visit: &mut dyn FnMut(&'w Expr)) {
+        self.windows.iter().for_each(|window| window.for_each_key(visit));
+        self.calls.iter().for_each(|call| call.body.for_each_expr(visit));
+    }
+
+    /// Returns the same expressions, mutable.
+    pub fn row_exprs_mut(&mut self) -> Vec<&mut Expr> {
+        let keys = self.windows.iter_mut().flat_map(Window::keys_mut);
+        keys.chain(self.calls.iter_mut().flat_map(|call| call.body.exprs_mut())).collect()
+    }
+
+    /// Returns the offsets of the frames.
+    pub fn offsets(&self) -> impl Iterator<Item = &Expr> {
+        let frames = self.windows.iter().map(|window| &window.frame);
+        frames.flat_map(|frame| frame.start.offset().into_iter().chain(frame.end.offset()))
+    }
+
+    /// Returns the same offsets, mutable.
+    pub fn offsets_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let frames = self.windows.iter_mut().map(|window| &mut window.frame);
+        frames.flat_map(|frame| frame.start.offset_mut().into_iter().chain(frame.end.offset_mut()))
+    }
+
+    /// Returns whether every window is partitioned by `expr`. Then a condition on it may be
+    /// evaluated before or after the windows.
+    pub fn all_divide_by(&self, expr: &Expr) -> bool {
+        self.windows
+            .iter()
+            .all(|window| window.partition.iter().any(|partition| partition.same(expr)))
+    }
+
+    /// Removes the windows that no function uses.
+    pub fn forget_unused(&mut self) {
+        let mut places = Vec::new();
+        let mut kept = Vec::new();
+        for (number, window) in std::mem::take(&mut self.windows).into_iter().enumerate() {
+            let used = self.calls.iter().any(|call| call.window == number);
+            places.push(kept.len());
+            if used {
+                kept.push(window);
+            }
+        }
+        for call in &mut self.calls {
+            call.window = places[call.window];
+        }
+        self.windows = kept;
+    }
+}

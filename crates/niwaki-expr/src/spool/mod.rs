@@ -1,0 +1,29 @@
+//! Rows kept for later, in memory and in temporary files, and tables of keys.
+
+mod kept_rows;
+mod key_chains;
+mod key_table;
+
+use niwaki_parse::error::{Result, SqlError};
+use niwaki_table::{KeyedRow, KeyedRows};
+use niwaki_types::Datum;
+use niwaki_types::growing::value_bytes;
+
+pub use kept_rows::Memory;
+pub use kept_rows::{KeptReader, KeptRows, RowKeeper};
+pub use key_chains::{END, KeyChains, NumberChains, grown};
+pub use key_table::KeyTable;
+
+/// Returns the approximate bytes of a kept row.
+pub fn row_bytes(row: &[Datum]) -> usize {
+    row.iter().map(value_bytes).sum::<usize>() + size_of_val(row) + 24
+}
+
+/// Refuses a row that is too large for a file.
+pub fn checked<'r>(key: &'r [u8], number: u64, row: &'r [u8]) -> Result<KeyedRow<'r>> {
+    let record = KeyedRow { key, number, row };
+    if KeyedRows::fits(&record) {
+        return Ok(record);
+    }
+    Err(SqlError::new("54000", "a row is too large to be sorted or hashed"))
+}
