@@ -1,14 +1,12 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod aggregates;
 mod ahead;
 mod analyze;
 pub use niwaki_parse::copy;
 mod deparse;
 mod exec;
 mod explain;
-mod functions;
 mod generated;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
@@ -38,7 +36,6 @@ pub use deparse::{definitions, view_text};
 pub use exec::numbered_rows::NumberedRows;
 pub use exec::trigger::fire;
 pub use explain::ExplainOptions;
-pub use functions::{is_function_shown, is_operator_shown};
 pub use generated::{RowExpression, read_generated};
 pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,
@@ -53,6 +50,7 @@ pub use niwaki_expr::definitions::{Definitions, Writable};
 pub use niwaki_expr::expr::object_input as object_number;
 pub use niwaki_expr::plan::{CalledFunctions, FiredTrigger};
 pub use niwaki_expr::spool::{KeptReader, KeptRows, RowKeeper};
+pub use niwaki_functions::functions::{is_function_shown, is_operator_shown};
 pub use niwaki_parse::collation::refuse_uncollated;
 pub use niwaki_parse::column_names::{rename_column, rename_field};
 pub use niwaki_parse::database::check_database;

@@ -20,6 +20,7 @@ const ORDER: &[&str] = &[
     "niwaki-settings",
     "niwaki-parse",
     "niwaki-expr",
+    "niwaki-functions",
     "niwaki-sql",
     "niwaki-system",
     "niwaki-directory",

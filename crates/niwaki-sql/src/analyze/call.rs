@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use niwaki_catalog::builtin_functions;
 use niwaki_expr::expr::{CastPurpose, Expr, ExprKind};
 use niwaki_expr::function::Function;
+use niwaki_functions::aggregates::is_aggregate;
+use niwaki_functions::functions::{functions_named, operators_named};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{
     ANY, ANY_ARRAY, ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, ANY_ELEMENT, ANY_ENUM, ANY_NONARRAY,
@@ -14,8 +16,6 @@ use niwaki_parse::types::{
 use niwaki_types::{ColumnType, TypeOid};
 
 use super::Analyzer;
-use crate::aggregates::is_aggregate;
-use crate::functions::{functions_named, operators_named};
 
 /// Marks the implicit cast of a comparison operand from a date or timestamp: such a cast has a
 /// wider range than the type.
@@ -363,7 +363,12 @@ impl Analyzer<'_> {
             let resolved = self
                 .choose_operator(name, &[text, text])
                 .map_err(|reason| self.operator_error(name, &types, location, &reason))?;
-            return Ok(crate::functions::call(resolved.function, arguments, text, location));
+            return Ok(niwaki_functions::functions::call(
+                resolved.function,
+                arguments,
+                text,
+                location,
+            ));
         }
         let mut arguments = Vec::with_capacity(operands.len());
         for (operand, ty) in operands.into_iter().zip(&resolved.arguments) {
@@ -376,7 +381,12 @@ impl Analyzer<'_> {
                 _ => operand,
             });
         }
-        Ok(crate::functions::call(resolved.function, arguments, resolved.result, location))
+        Ok(niwaki_functions::functions::call(
+            resolved.function,
+            arguments,
+            resolved.result,
+            location,
+        ))
     }
 
     /// Refuses to compare arrays whose elements have no order.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use niwaki_expr::context::RecordFields;
 use niwaki_expr::expr::{Expr, ExprKind, RowValue, shows_names};
+use niwaki_functions::functions::compare_function;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{CastContext, element_of};
 use niwaki_types::{ColumnType, TypeOid};
@@ -16,7 +17,6 @@ use pg_query::{Node, NodeEnum};
 
 use super::scope::{Item, ItemColumn, Place, system_column};
 use super::{Analyzer, names_of};
-use crate::functions::compare_function;
 
 /// Most fields of a row, the same as for the columns of a result (PostgreSQL's limit).
 pub(super) const FIELDS_MAX: usize = 1664;

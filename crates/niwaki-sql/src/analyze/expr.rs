@@ -10,6 +10,7 @@ use niwaki_expr::expr::{
     BoolTest, Collation, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind,
 };
 use niwaki_expr::query::{Query, nodes};
+use niwaki_functions::functions::functions_named;
 use niwaki_parse::collation::{collation_named, refuse_uncollated};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{CastContext, array_of, cast_path, element_of};
@@ -23,7 +24,6 @@ use pg_query::{Node, NodeEnum};
 use super::rows::row_of;
 use super::scope::Place;
 use super::{Analyzer, IndexPart, names_of};
-use crate::functions::functions_named;
 
 /// Work units of analyzing one expression node: about the bytes of its memory, one or two
 /// kilobytes.
@@ -347,7 +347,7 @@ impl Analyzer<'_> {
             .first()
             .copied()
             .ok_or_else(|| SqlError::internal("no function jsonb_extract_path"))?;
-        Ok(crate::functions::call(function, arguments, TypeOid::JSONB, location))
+        Ok(niwaki_functions::functions::call(function, arguments, TypeOid::JSONB, location))
     }
 
     fn type_cast(&mut self, cast: &protobuf::TypeCast) -> Result<Expr> {
@@ -392,7 +392,8 @@ impl Analyzer<'_> {
             .first()
             .copied()
             .ok_or_else(|| SqlError::internal(format!("no function {name}")))?;
-        let call = crate::functions::call(function, Vec::new(), function.result, location);
+        let call =
+            niwaki_functions::functions::call(function, Vec::new(), function.result, location);
         // A precision above 6 digits means 6 digits.
         Ok(Self::with_typmod(call, typmod.min(6), true))
     }

@@ -5,6 +5,8 @@ use niwaki_expr::expr::{Collation, Expr, ExprKind};
 use niwaki_expr::function::{AggregateKind, OrderedSet};
 use niwaki_expr::function::{Eval, Function};
 use niwaki_expr::query::{AggregateCall, SetCall, SetFunction, is_volatile};
+use niwaki_functions::aggregates::{aggregates_named, is_aggregate};
+use niwaki_functions::functions::{functions_named, of_json_objects, variadic_forms};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{
     ANY, ANY_ELEMENT, ANY_NONARRAY, CastContext, CastPath, cast_path, category, element_of,
@@ -18,8 +20,6 @@ use super::group_by::level_of;
 use super::named_arguments::has_names;
 use super::scope::{Place, Within};
 use super::{Analyzer, names_of};
-use crate::aggregates::{aggregates_named, is_aggregate};
-use crate::functions::{functions_named, of_json_objects, variadic_forms};
 
 impl Analyzer<'_> {
     pub(super) fn function_call(&mut self, call: &protobuf::FuncCall) -> Result<Expr> {
@@ -55,7 +55,7 @@ impl Analyzer<'_> {
         if let Some(function) = of_json_objects(name) {
             return self.value_of_objects(call, function);
         }
-        if crate::functions::is_unsupported(name) {
+        if niwaki_functions::functions::is_unsupported(name) {
             return Err(self.unsupported(format!("function {name}"), location));
         }
         let hypothetical = call.agg_within_group && OrderedSet::hypothetical(name).is_some();
@@ -203,13 +203,20 @@ impl Analyzer<'_> {
             );
         }
         if resolved.function.returns_set() {
-            let function =
-                crate::functions::under(resolved.function, Collation::of_all(&converted));
+            let function = niwaki_functions::functions::under(
+                resolved.function,
+                Collation::of_all(&converted),
+            );
             let function = SetFunction::Builtin(function);
             return self.set_call(function, converted, resolved.result.into(), location);
         }
         let own_syntax = call.funcformat() == protobuf::CoercionForm::CoerceSqlSyntax;
-        let value = crate::functions::call(resolved.function, converted, resolved.result, location);
+        let value = niwaki_functions::functions::call(
+            resolved.function,
+            converted,
+            resolved.result,
+            location,
+        );
         Ok(Expr { own_syntax, ..value })
     }
 

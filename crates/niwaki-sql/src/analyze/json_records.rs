@@ -9,6 +9,7 @@ use niwaki_expr::context::{ColumnInfo, RecordFields};
 use niwaki_expr::expr::{Expr, ExprKind};
 use niwaki_expr::function::Function;
 use niwaki_expr::query::{ItemKind, JoinTree, JsonRecords, SetFunction};
+use niwaki_functions::functions::{functions_named, of_json_objects, takes_json};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::CastContext;
 use niwaki_types::{ColumnType, TypeOid};
@@ -17,7 +18,6 @@ use pg_query::{NodeEnum, protobuf};
 use super::call::choose;
 use super::scope::Place;
 use super::{Analyzer, names_of};
-use crate::functions::{functions_named, of_json_objects, takes_json};
 
 /// Returns the function that a call names, if it converts JSON objects to rows.
 pub(super) fn function_of_objects(call: &protobuf::FuncCall) -> Option<&'static Function> {

@@ -243,7 +243,10 @@ impl Analyzer<'_> {
             .ok_or_else(|| self.unsupported("ANY over this type", location))?;
         let right = self.to_common(right, array, "ANY")?;
         let kind = ExprKind::ArrayCompare {
-            function: crate::functions::under(resolved.function, left.derived.with(right.derived)),
+            function: niwaki_functions::functions::under(
+                resolved.function,
+                left.derived.with(right.derived),
+            ),
             any,
             left: Box::new(left),
             right: Box::new(right),

@@ -9,10 +9,9 @@ use niwaki_expr::context::ExecContext;
 use niwaki_expr::expr::{BoolTest, CastPurpose, Expr, ExprKind, Nested, is_hashed, value_text};
 use niwaki_expr::plan::{ModifyPlan, PlanNode};
 use niwaki_expr::query::{ConflictUpdate, WindowBody};
+use niwaki_functions::functions::{arguments_text, string_constant};
 use niwaki_parse::types::format_type;
 use niwaki_types::{ColumnType, Datum, TypeOid};
-
-use crate::functions::{arguments_text, string_constant};
 
 /// The computation of a step.
 #[derive(Clone)]

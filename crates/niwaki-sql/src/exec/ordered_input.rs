@@ -13,11 +13,10 @@ use niwaki_expr::expr::{Expr, ExprKind, Runtime};
 use niwaki_expr::function::AggregateKind;
 use niwaki_expr::query::AggregateCall;
 use niwaki_expr::spool::{KeyTable, checked};
+use niwaki_functions::aggregates::Accumulator;
 use niwaki_parse::error::Result;
 use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
-
-use crate::aggregates::Accumulator;
 
 /// The rows of one call.
 pub(super) struct OrderedInput {

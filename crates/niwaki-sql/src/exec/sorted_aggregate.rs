@@ -5,11 +5,11 @@ use std::sync::Arc;
 use niwaki_expr::expr::{Expr, Running, Runtime, Step, is_true};
 use niwaki_expr::plan::PlanNode;
 use niwaki_expr::query::AggregateCall;
+use niwaki_functions::aggregates::Accumulator;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
 
 use super::start;
-use crate::aggregates::Accumulator;
 
 /// The step that returns the row of a group when the first row of the next group arrives.
 pub(super) struct SortedAggregate {

@@ -4,11 +4,11 @@ use niwaki_expr::context::ExecContext;
 use niwaki_expr::expr::{Batch, Rows, Runtime, Values};
 use niwaki_expr::function::AggregateKind;
 use niwaki_expr::query::AggregateCall;
+use niwaki_functions::aggregates::Accumulator;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Numeric, TypeOid, VectorData};
 
 use super::ordered_input::OrderedInput;
-use crate::aggregates::Accumulator;
 
 /// The group of each row of a batch.
 #[derive(Clone, Copy)]

@@ -15,11 +15,10 @@
 use niwaki_expr::expr::{BoolTest, Expr, ExprKind};
 use niwaki_expr::plan::PathPlan;
 use niwaki_expr::query::{conjunction, split_conjuncts};
+use niwaki_functions::functions::compare_function;
 use niwaki_types::{Datum, TypeOid};
 
 use super::scan::Candidate;
-
-use crate::functions::compare_function;
 
 /// A condition that follows from another one.
 pub(super) struct Derived {

@@ -1,13 +1,12 @@
 //! Checks the expressions of a body when the function is created.
 
 use niwaki_expr::function::Eval;
+use niwaki_functions::aggregates::aggregates_named;
+use niwaki_functions::functions::functions_named;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::walk::each_node;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{FuncCall, SelectStmt};
-
-use crate::aggregates::aggregates_named;
-use crate::functions::functions_named;
 
 /// Refuses a text that is not an expression, and an expression that would have to run as a query.
 ///

@@ -15,12 +15,12 @@
 use niwaki_expr::expr::{Expr, ExprKind, coerce_length, is_immutable};
 use niwaki_expr::function::Function;
 use niwaki_expr::query::{From, JoinTree};
+use niwaki_functions::functions::operators_named;
 use niwaki_parse::error::Result;
 use niwaki_parse::types::category;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::ahead;
-use crate::functions::operators_named;
 
 const DAY: i64 = 86_400_000_000;
 
@@ -176,7 +176,12 @@ fn as_dates(expr: &Expr) -> Option<Expr> {
     };
     let (word, day) = day_of(word, time)?;
     let day = Expr::constant(Datum::Date(day), TypeOid::DATE, constant.location);
-    Some(crate::functions::call(comparison(word)?, vec![date, day], expr.ty, expr.location))
+    Some(niwaki_functions::functions::call(
+        comparison(word)?,
+        vec![date, day],
+        expr.ty,
+        expr.location,
+    ))
 }
 
 /// Returns the operator and day of a date comparison that is equivalent to comparing the date's

@@ -95,7 +95,7 @@ fn pull_one(from: &mut From, condition: Expr) -> Option<Expr> {
             let location = left.location;
             let slot = Expr { kind: ExprKind::Slot { depth: 0, slot: 0 }, ..left.clone() };
             let operands = vec![slot, right_cast.shifted(1)];
-            let on = crate::functions::call(function, operands, TypeOid::BOOL, location);
+            let on = niwaki_functions::functions::call(function, operands, TypeOid::BOOL, location);
             any_join(from, query, vec![left], on)
         }
         (SubQueryKind::CompareRows(rows), query) => {

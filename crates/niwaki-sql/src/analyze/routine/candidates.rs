@@ -7,6 +7,8 @@ use niwaki_expr::context::RecordFields;
 use niwaki_expr::expr::{Collation, Expr, ExprKind};
 use niwaki_expr::function::{Eval, Function};
 use niwaki_expr::query::{ResultShape, SetFunction};
+use niwaki_functions::aggregates::is_aggregate;
+use niwaki_functions::functions::functions_named;
 use niwaki_parse::error::Result;
 use niwaki_parse::numbered::{InNumbers, Number, number_of};
 use niwaki_parse::types::{
@@ -18,8 +20,6 @@ use pg_query::{Node, NodeEnum, protobuf};
 
 use super::super::Analyzer;
 use super::super::call::{Candidate, Concrete, NoMatch, choose};
-use crate::aggregates::is_aggregate;
-use crate::functions::functions_named;
 
 /// A user's function that a call may mean, with its position in the search path.
 pub(in crate::analyze) struct Found {

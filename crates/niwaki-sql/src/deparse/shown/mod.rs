@@ -12,13 +12,13 @@ use niwaki_expr::context::{AnalyzeContext, ExecContext};
 use niwaki_expr::expr::{BoolTest, CastPurpose, Expr, ExprKind, UserFunction};
 use niwaki_expr::query::SetFunction;
 use niwaki_expr::sessionless;
+use niwaki_functions::functions::arguments_text;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid, quote_identifier};
 
 use super::plain::{table_expression, type_text};
 use super::{Level, nested};
 use crate::analyze::{SYSTEM_COLUMNS, domain_check, shown_condition, stored_expression};
-use crate::functions::arguments_text;
 
 /// Values of the session with names of their own, which are shown instead of function calls.
 const VALUE_FUNCTIONS: &[&str] = &[

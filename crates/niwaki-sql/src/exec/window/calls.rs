@@ -3,13 +3,13 @@
 use niwaki_expr::expr::{Expr, ExprKind, Runtime};
 use niwaki_expr::function::WindowFunction as W;
 use niwaki_expr::query::{AggregateCall, Bound, Exclusion, Window, WindowBody, is_volatile};
+use niwaki_functions::aggregates::Accumulator;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid};
 
 use super::frame::{FrameRows, Frames};
 use super::partition::Partition;
 use super::rows::Cursor;
-use crate::aggregates::Accumulator;
 
 /// The row for which a value is wanted, and the row's frame.
 pub(super) struct Place<'p> {

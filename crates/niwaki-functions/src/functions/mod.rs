@@ -5,7 +5,7 @@ mod arrays;
 #[cfg(test)]
 mod batch_tests;
 mod binary;
-pub(crate) mod catalog;
+pub mod catalog;
 mod collated;
 mod column_size;
 mod definitions;
@@ -43,11 +43,11 @@ mod unicode;
 mod uuid;
 mod windows;
 
-pub(crate) use collated::{call, under};
-pub(crate) use json::{JsonAggregate, is_unsupported, of_json_objects, takes_json};
-pub(crate) use quote::string_constant;
+pub use collated::{call, under};
+pub use json::{JsonAggregate, is_unsupported, of_json_objects, takes_json};
+pub use quote::string_constant;
 pub(crate) use signatures::{ByName, functions, index};
-pub(crate) use tables::{
+pub use tables::{
     arguments_text, compare_function, functions_named, operators_named, variadic_forms,
 };
 pub use tables::{is_function_shown, is_operator_shown};

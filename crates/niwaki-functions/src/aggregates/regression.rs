@@ -13,7 +13,7 @@ fn overflow() -> SqlError {
 
 /// The count, the sum, and the sum of the squared differences from the mean.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Squares {
+pub struct Squares {
     count: f64,
     sum: f64,
     squares: f64,
@@ -24,7 +24,7 @@ impl Squares {
     ///
     /// # Errors
     /// `22003` when finite values overflow.
-    pub(crate) fn add(&mut self, value: f64) -> Result<()> {
+    pub fn add(&mut self, value: f64) -> Result<()> {
         let before = *self;
         self.count += 1.0;
         self.sum += value;
@@ -44,7 +44,7 @@ impl Squares {
     }
 
     /// Returns the result; NULL if there are too few values.
-    pub(crate) fn finish(&self, spread: Spread) -> Datum {
+    pub fn finish(&self, spread: Spread) -> Datum {
         let freedom = if spread.is_of_sample() { self.count - 1.0 } else { self.count };
         if freedom <= 0.0 {
             return Datum::Null;
@@ -57,7 +57,7 @@ impl Squares {
 /// The sums of [`Squares`] for two values at once, with the sum of the products of their
 /// differences.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pairs {
+pub struct Pairs {
     count: f64,
     sum_x: f64,
     squares_x: f64,
@@ -71,7 +71,7 @@ impl Pairs {
     ///
     /// # Errors
     /// `22003` when finite values overflow.
-    pub(crate) fn add(&mut self, y: f64, x: f64) -> Result<()> {
+    pub fn add(&mut self, y: f64, x: f64) -> Result<()> {
         let before = *self;
         self.count += 1.0;
         self.sum_x += x;
@@ -109,7 +109,7 @@ impl Pairs {
     }
 
     /// Returns the result; NULL if there are too few pairs, or no regression line.
-    pub(crate) fn finish(&self, regression: Regression) -> Datum {
+    pub fn finish(&self, regression: Regression) -> Datum {
         let least = match regression {
             Regression::Count => 0.0,
             Regression::SampleCovariance => 2.0,

@@ -9,7 +9,7 @@ use niwaki_types::TypeOid;
 use super::{ByName, Function, index, pattern, regexp, text};
 
 /// Returns the variant of a function for arguments of this collation.
-pub(crate) fn under(function: &'static Function, collation: Collation) -> &'static Function {
+pub fn under(function: &'static Function, collation: Collation) -> &'static Function {
     if !collation.is_ascii() {
         return function;
     }
@@ -21,12 +21,7 @@ pub(crate) fn under(function: &'static Function, collation: Collation) -> &'stat
 }
 
 /// Creates a call of a function, in the variant for the collation of the arguments.
-pub(crate) fn call(
-    function: &'static Function,
-    arguments: Vec<Expr>,
-    ty: TypeOid,
-    location: i32,
-) -> Expr {
+pub fn call(function: &'static Function, arguments: Vec<Expr>, ty: TypeOid, location: i32) -> Expr {
     let function = under(function, Collation::of_all(&arguments));
     Expr::new(ExprKind::Call { function, arguments }, ty, location)
 }

@@ -220,18 +220,33 @@ fn push<T>(parts: &mut Vec<T>, part: T) -> Result<()> {
 
 /// The running state of `json_agg`, `jsonb_agg`, `json_object_agg` or `jsonb_object_agg`.
 #[derive(Clone, Debug)]
-pub(crate) enum JsonAggregate {
-    /// The text so far, empty before the first row; `object` if it is an object.
-    Text { text: Vec<u8>, object: bool },
-    /// The items so far, and the bytes of memory they take.
-    Items { items: Option<Vec<Arc<Jsonb>>>, bytes: usize },
-    /// The pairs so far, and the bytes of memory they take.
-    Pairs { pairs: Option<Vec<(Arc<str>, Arc<Jsonb>)>>, bytes: usize },
+pub enum JsonAggregate {
+    /// A text.
+    Text {
+        /// The text so far, empty before the first row.
+        text: Vec<u8>,
+        /// True if it is an object.
+        object: bool,
+    },
+    /// A jsonb array.
+    Items {
+        /// The items so far.
+        items: Option<Vec<Arc<Jsonb>>>,
+        /// The bytes of memory that they take.
+        bytes: usize,
+    },
+    /// A jsonb object.
+    Pairs {
+        /// The pairs so far.
+        pairs: Option<Vec<(Arc<str>, Arc<Jsonb>)>>,
+        /// The bytes of memory that they take.
+        bytes: usize,
+    },
 }
 
 impl JsonAggregate {
     /// Returns the state before the first row.
-    pub(crate) fn new(binary: bool, object: bool) -> Self {
+    pub fn new(binary: bool, object: bool) -> Self {
         match (binary, object) {
             (false, object) => Self::Text { text: Vec::new(), object },
             (true, false) => Self::Items { items: None, bytes: 0 },
@@ -240,7 +255,7 @@ impl JsonAggregate {
     }
 
     /// Returns the bytes of memory that the state holds, roughly.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match self {
             Self::Text { text, .. } => text.len(),
             Self::Items { items, bytes } => bytes + size_of_val(items.as_deref().unwrap_or(&[])),
@@ -249,7 +264,7 @@ impl JsonAggregate {
     }
 
     /// Adds a row's arguments, whose types are `types`.
-    pub(crate) fn add(
+    pub fn add(
         &mut self,
         types: &[TypeOid],
         values: &[Datum],
@@ -300,7 +315,7 @@ impl JsonAggregate {
     }
 
     /// Returns the result; NULL if there was no row.
-    pub(crate) fn finish(self) -> Result<Datum> {
+    pub fn finish(self) -> Result<Datum> {
         let tree = |value: Jsonb| Datum::Jsonb(Arc::new(value));
         match self {
             Self::Text { text, .. } if text.is_empty() => Ok(Datum::Null),

@@ -31,7 +31,7 @@ pub(in super::super) const FUNCTIONS: &[Function] = functions! {
 };
 
 /// Returns the function of this name, if it makes rows of JSON objects.
-pub(crate) fn of_json_objects(name: &str) -> Option<&'static Function> {
+pub fn of_json_objects(name: &str) -> Option<&'static Function> {
     FUNCTIONS.iter().find(|function| function.name == name)
 }
 
@@ -112,7 +112,7 @@ impl Value for Arc<Jsonb> {
 }
 
 /// Decides whether a column of this type gets the field as it is.
-pub(crate) fn takes_json(column: ColumnType) -> bool {
+pub fn takes_json(column: ColumnType) -> bool {
     matches!(column.oid, TypeOid::JSON | TypeOid::JSONB)
 }
 

@@ -63,7 +63,7 @@ fn all_functions() -> ByName {
 }
 
 /// Returns all functions of this name.
-pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
+pub fn functions_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
     MAP.get_or_init(all_functions).get(name).map_or(&[], Vec::as_slice)
 }
@@ -84,7 +84,7 @@ pub fn is_operator_shown(number: u32) -> bool {
 
 /// Returns the functions of this name that take their last arguments as one array: `f(VARIADIC
 /// array)`.
-pub(crate) fn variadic_forms(name: &str) -> &'static [&'static Function] {
+pub fn variadic_forms(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
     MAP.get_or_init(|| index(&[format::VARIADIC, information::VARIADIC, json::VARIADIC]))
         .get(name)
@@ -94,7 +94,7 @@ pub(crate) fn variadic_forms(name: &str) -> &'static [&'static Function] {
 /// Joins the written arguments of a call into one text. VARIADIC precedes an argument that the
 /// function takes as one array. Repeated arguments become such an array too, if their type is
 /// known.
-pub(crate) fn arguments_text(function: &'static Function, mut arguments: Vec<String>) -> String {
+pub fn arguments_text(function: &'static Function, mut arguments: Vec<String>) -> String {
     let as_one = variadic_forms(function.name).iter().any(|form| std::ptr::eq(*form, function));
     if as_one && let Some(array) = arguments.last_mut() {
         array.insert_str(0, "VARIADIC ");
@@ -108,14 +108,14 @@ pub(crate) fn arguments_text(function: &'static Function, mut arguments: Vec<Str
 }
 
 /// Returns all operators of this name; prefix operators have one argument.
-pub(crate) fn operators_named(name: &str) -> &'static [&'static Function] {
+pub fn operators_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
     MAP.get_or_init(|| index(OPERATORS)).get(name).map_or(&[], Vec::as_slice)
 }
 
 /// Returns the comparison operator of this name for two values of one type. The grammar implies
 /// such conditions in CASE, IN, NULLIF, DISTINCT and joins with USING.
-pub(crate) fn compare_function(name: &str, oid: TypeOid) -> Option<&'static Function> {
+pub fn compare_function(name: &str, oid: TypeOid) -> Option<&'static Function> {
     let element = niwaki_parse::types::element_of(oid);
     // Arrays of a type without equality have no equality either.
     if matches!(element, Some(TypeOid::JSON | TypeOid::JSONPATH)) {

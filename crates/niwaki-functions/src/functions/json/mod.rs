@@ -16,8 +16,8 @@ use niwaki_types::{Datum, Jsonb};
 
 use super::{Function, functions};
 
-pub(crate) use build::JsonAggregate;
-pub(crate) use records::{of_json_objects, takes_json};
+pub use build::JsonAggregate;
+pub use records::{of_json_objects, takes_json};
 
 fn wrong() -> SqlError {
     SqlError::internal("a JSON function was given values of other types")
@@ -64,7 +64,7 @@ fn invalid(message: impl Into<String>) -> SqlError {
 const UNSUPPORTED: &[&str] = &["json_to_tsvector", "jsonb_to_tsvector"];
 
 /// Decides whether this is a JSON function of PostgreSQL that Niwaki does not have.
-pub(crate) fn is_unsupported(name: &str) -> bool {
+pub fn is_unsupported(name: &str) -> bool {
     UNSUPPORTED.contains(&name)
 }
 

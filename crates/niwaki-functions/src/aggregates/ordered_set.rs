@@ -19,7 +19,7 @@ use niwaki_types::{Array, Datum, TypeOid, compare, write_float8};
 
 /// The running state of one ordered-set aggregate in one group.
 #[derive(Clone, Debug)]
-pub(crate) enum OrderedRows {
+pub enum OrderedRows {
     Percentiles(Percentiles),
     Mode(Mode),
     Place(Place),
@@ -61,7 +61,7 @@ impl OrderedRows {
     ///
     /// # Errors
     /// 22003 for a fraction that is not between 0 and 1.
-    pub(crate) fn begin(&mut self, rows: u64, direct: &[Datum], key: &[u8]) -> Result<()> {
+    pub fn begin(&mut self, rows: u64, direct: &[Datum], key: &[u8]) -> Result<()> {
         match self {
             Self::Percentiles(percentiles) => percentiles.begin(rows, direct.first())?,
             Self::Mode(_) => {}
@@ -74,7 +74,7 @@ impl OrderedRows {
     }
 
     /// Takes the next row: its sort values, and their encoded key.
-    pub(crate) fn take(&mut self, values: &[Datum], key: &[u8]) {
+    pub fn take(&mut self, values: &[Datum], key: &[u8]) {
         match (self, values.first()) {
             (Self::Percentiles(percentiles), Some(value)) => percentiles.take(value),
             (Self::Mode(mode), Some(value)) => mode.take(value),
@@ -103,7 +103,7 @@ impl OrderedRows {
 
 /// Values at fractions of the way through the rows.
 #[derive(Clone, Debug)]
-pub(crate) struct Percentiles {
+pub struct Percentiles {
     /// Set if a fraction between two rows gives an interpolated value.
     continuous: bool,
     ty: TypeOid,
@@ -236,7 +236,7 @@ impl Percentiles {
 
 /// The most frequent value; of several such values, the first.
 #[derive(Clone, Debug)]
-pub(crate) struct Mode {
+pub struct Mode {
     ty: TypeOid,
     last: Datum,
     last_rows: u64,
@@ -262,7 +262,7 @@ impl Mode {
 
 /// The rank of a hypothetical row.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub struct Place {
     kind: OrderedSet,
     rows: u64,
     /// The encoded sort key of the hypothetical row.

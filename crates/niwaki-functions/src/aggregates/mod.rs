@@ -10,15 +10,15 @@ use niwaki_expr::function::{AggregateKind, Function, OrderedSet, Regression};
 use niwaki_types::Spread;
 
 use crate::functions::{ByName, functions, index};
-pub(crate) use accumulator::Accumulator;
+pub use accumulator::Accumulator;
 
 /// Decides whether a function of this name is an aggregate.
-pub(crate) fn is_aggregate(name: &str) -> bool {
+pub fn is_aggregate(name: &str) -> bool {
     !aggregates_named(name).is_empty()
 }
 
 /// Returns all aggregates of this name.
-pub(crate) fn aggregates_named(name: &str) -> &'static [&'static Function] {
+pub fn aggregates_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
     MAP.get_or_init(|| index(&[AGGREGATES])).get(name).map_or(&[], Vec::as_slice)
 }

@@ -17,7 +17,7 @@ pub(crate) fn quote_string(value: &str) -> String {
 }
 
 /// Writes a string constant as definitions show it: a backslash stands for itself.
-pub(crate) fn string_constant(value: &str) -> String {
+pub fn string_constant(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
 }
 

@@ -16,82 +16,128 @@ use crate::functions::JsonAggregate;
 
 /// The running state of one aggregate in one group.
 #[derive(Clone, Debug)]
-pub(crate) enum Accumulator {
+pub enum Accumulator {
+    /// A number of rows.
     Count(i64),
+    /// A sum of int2 or int4.
     SumInt(Option<i64>),
     /// A sum of int8 stays in 128 bits as long as it fits, which holds for fewer than 2^64 rows.
     SumInt8 {
+        /// The sum so far.
         sum: i128,
+        /// The number of values.
         count: i64,
+        /// True for the average.
         average: bool,
     },
+    /// A sum of exact numbers.
     SumNumeric {
+        /// The sum so far.
         sum: Option<Numeric>,
+        /// The number of values.
         count: i64,
+        /// True for the average.
         average: bool,
     },
+    /// A sum of floats.
     SumFloat {
+        /// The sum so far.
         sum: f64,
+        /// The number of values.
         count: i64,
+        /// Sum or average.
         kind: AggregateKind,
     },
+    /// A sum of intervals.
     SumInterval {
+        /// The sum so far.
         sum: Option<Interval>,
+        /// The number of values.
         count: i64,
+        /// True for the average.
         average: bool,
     },
     /// Sums of numbers and of their squares.
     SpreadNumeric {
+        /// The statistic.
         spread: Spread,
+        /// The number of values.
         count: i64,
+        /// The sum of the values, and the sum of their squares.
         sums: Option<(Numeric, Numeric)>,
     },
     /// The same sums of int2 and int4, whose squares fit 128 bits for any number of rows.
     SpreadInt {
+        /// The statistic.
         spread: Spread,
+        /// The number of values.
         count: i64,
+        /// The sum so far.
         sum: i128,
+        /// The sum of the squares.
         squares: i128,
     },
+    /// The spread of floats.
     SpreadFloat {
+        /// The statistic.
         spread: Spread,
+        /// The sums of squares.
         squares: Squares,
     },
+    /// A statistic of pairs of floats.
     Regression {
+        /// The statistic.
         regression: Regression,
+        /// The sums.
         pairs: Pairs,
     },
+    /// The least or the greatest value.
     Extreme {
+        /// The value so far.
         best: Datum,
         /// The most that it has taken so far besides its own size.
         bytes: usize,
+        /// True for `max`.
         greatest: bool,
+        /// The type of the values.
         ty: TypeOid,
     },
+    /// AND or OR of booleans.
     Bool {
+        /// The result so far.
         value: Option<bool>,
+        /// True for AND.
         and: bool,
     },
+    /// AND, OR or XOR of bits.
     Bits {
+        /// The result so far.
         value: Option<Datum>,
+        /// The operation.
         kind: AggregateKind,
     },
+    /// Texts in a row.
     Strings(Option<String>),
+    /// Bytes in a row.
     Bytes(Option<Vec<u8>>),
+    /// An array of all values.
     Array {
+        /// The type of the elements.
         element: TypeOid,
+        /// The elements.
         values: Vec<Datum>,
         /// The bytes of the values beyond their own size.
         bytes: usize,
     },
     /// A JSON aggregate, with the types of its arguments.
     Json(JsonAggregate, Vec<TypeOid>),
+    /// The rows of an aggregate WITHIN GROUP.
     OrderedSet(Box<OrderedRows>),
 }
 
 impl Accumulator {
     /// Makes the state before the first row, for an aggregate with arguments of these types.
-    pub(crate) fn new(kind: AggregateKind, arguments: &[TypeOid]) -> Self {
+    pub fn new(kind: AggregateKind, arguments: &[TypeOid]) -> Self {
         use AggregateKind as K;
         let argument = arguments.first().copied().unwrap_or(TypeOid::INT8);
         match kind {
@@ -137,19 +183,19 @@ impl Accumulator {
     }
 
     /// Returns the receiver of sorted rows, if this is an aggregate WITHIN GROUP.
-    pub(crate) fn ordered_rows(&mut self) -> Option<&mut OrderedRows> {
+    pub fn ordered_rows(&mut self) -> Option<&mut OrderedRows> {
         if let Self::OrderedSet(rows) = self { Some(rows) } else { None }
     }
 
     /// Decides whether the state grows with the rows it takes, so that only the statement's memory
     /// limit bounds the state.
-    pub(crate) fn grows(&self) -> bool {
+    pub fn grows(&self) -> bool {
         matches!(self, Self::Strings(_) | Self::Bytes(_) | Self::Array { .. } | Self::Json(..))
     }
 
     /// Bytes it holds beyond its own size, roughly. They never become less, but for
     /// [`Accumulator::OrderedSet`].
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match self {
             Self::Strings(text) => text.as_ref().map_or(0, String::len),
             Self::Bytes(bytes) => bytes.as_ref().map_or(0, Vec::len),
@@ -175,7 +221,7 @@ impl Accumulator {
     }
 
     /// Decides whether [`Accumulator::remove`] gives exactly the state without the removed row.
-    pub(crate) fn is_reversible(&self) -> bool {
+    pub fn is_reversible(&self) -> bool {
         matches!(
             self,
             Self::Count(_) | Self::SumInt(_) | Self::SumInt8 { .. } | Self::SpreadInt { .. }
@@ -184,7 +230,7 @@ impl Accumulator {
 
     /// Takes out a row that [`Accumulator::add`] has taken in. The row must not be the last one
     /// left, and its first argument must not be NULL.
-    pub(crate) fn remove(&mut self, arguments: &[Datum]) -> Result<()> {
+    pub fn remove(&mut self, arguments: &[Datum]) -> Result<()> {
         let wrong = || SqlError::internal("an aggregate was given values of other types");
         let value = match arguments.first() {
             Some(Datum::Int2(v)) => Some(i128::from(*v)),
@@ -215,7 +261,7 @@ impl Accumulator {
     }
 
     /// Takes a row's arguments. `count(*)` has none.
-    pub(crate) fn add(&mut self, arguments: &[Datum], exec: &ExecContext<'_>) -> Result<()> {
+    pub fn add(&mut self, arguments: &[Datum], exec: &ExecContext<'_>) -> Result<()> {
         let first = arguments.first().unwrap_or(&Datum::Bool(true));
         if let Self::Json(state, types) = self {
             return state.add(types, arguments, exec);
@@ -380,7 +426,7 @@ impl Accumulator {
 
     /// Adds another state of the same aggregate, as if that state's rows had come after the rows of
     /// this state.
-    pub(crate) fn add_state(&mut self, other: Self) -> Result<()> {
+    pub fn add_state(&mut self, other: Self) -> Result<()> {
         let wrong = || SqlError::internal("an aggregate whose states cannot be put together");
         match (self, other) {
             (Self::Count(own), Self::Count(other)) => *own += other,
@@ -445,7 +491,7 @@ impl Accumulator {
     }
 
     /// Returns the aggregate's result.
-    pub(crate) fn finish(self) -> Result<Datum> {
+    pub fn finish(self) -> Result<Datum> {
         Ok(match self {
             Self::Count(count) => Datum::Int8(count),
             Self::SumInt(sum) => sum.map_or(Datum::Null, Datum::Int8),
