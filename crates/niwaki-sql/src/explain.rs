@@ -7,6 +7,7 @@ mod options;
 mod output;
 mod partitions;
 
+use niwaki_analyze::deparse::plain::{Names, expression, sort_key};
 use niwaki_env::stack;
 use niwaki_expr::context::ExecContext;
 use niwaki_expr::expr::measure::{Measure, Measures, SpaceUse};
@@ -18,7 +19,6 @@ use niwaki_parse::error::Result;
 use niwaki_settings::settings::changed_settings;
 use niwaki_types::Datum;
 
-use crate::deparse::plain::{Names, expression, sort_key};
 use crate::planning::estimate;
 
 use json::json_string;

@@ -2,22 +2,16 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
-mod analyze;
 pub use niwaki_parse::copy;
-mod deparse;
 mod exec;
 mod explain;
-mod generated;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
-mod index_expression;
 pub use niwaki_parse::parse;
 mod planning;
-mod plpgsql;
 mod prepare;
 mod rewrite;
-mod sequence_row;
 pub use niwaki_settings::settings;
 mod statement;
 pub use niwaki_expr::store;
@@ -25,22 +19,23 @@ pub use niwaki_parse::types;
 pub use niwaki_parse::utility;
 pub use niwaki_parse::walk;
 
-pub use analyze::{
+pub use exec::numbered_rows::NumberedRows;
+pub use exec::trigger::fire;
+pub use explain::ExplainOptions;
+pub use niwaki_analyze::analyze::{
     CursorTable, NewView, SUPPRESS_REDUNDANT, ValueFor, analyze_function, analyze_view,
     check_domain_expression, check_stored_trigger, check_trigger, check_view, condition_columns,
     define_check, define_default, define_domain_check, view_not_updatable, writable,
 };
-pub use deparse::index_text::index_definition_text;
-pub use deparse::shown::{shown_domain_check, shown_expression, trigger_condition};
-pub use deparse::{definitions, view_text};
-pub use exec::numbered_rows::NumberedRows;
-pub use exec::trigger::fire;
-pub use explain::ExplainOptions;
-pub use generated::{RowExpression, read_generated};
-pub use index_expression::{
+pub use niwaki_analyze::deparse::index_text::index_definition_text;
+pub use niwaki_analyze::deparse::shown::{shown_domain_check, shown_expression, trigger_condition};
+pub use niwaki_analyze::deparse::{definitions, view_text};
+pub use niwaki_analyze::generated::{RowExpression, read_generated};
+pub use niwaki_analyze::index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,
     retyped_index_part,
 };
+pub use niwaki_analyze::plpgsql::read_body;
 pub use niwaki_expr::context::{
     AdvisoryLock, AdvisoryNumber, AnalyzeContext, Calls, ColumnInfo, CommandTag, Completion,
     Environment, ExecContext, NothingLeft, RecordFields, RowSink, Scratch, StatementEnd,
@@ -57,7 +52,6 @@ pub use niwaki_parse::database::check_database;
 pub use niwaki_parse::error::{ErrorFields, Result, Severity, SqlError};
 pub use niwaki_parse::numbered::{Named, nextval_of, objects_named, type_number};
 pub use niwaki_settings::planner_settings::{CostSettings, PlannerSettings};
-pub use plpgsql::read_body;
 pub use prepare::{
     analyze, analyze_assigned, analyze_for_cursor, analyze_for_values, analyze_view_rows,
     analyze_without_parameters, check_function,

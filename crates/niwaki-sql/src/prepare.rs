@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use niwaki_analyze::analyze::{
+    Analyzed, Analyzer, ValueFor, assigned_value, check_body, note_relation, view_statement,
+};
 use niwaki_catalog::{FunctionDefinition, Relation};
 use niwaki_env::stack;
 use niwaki_expr::context::AnalyzeContext;
@@ -13,9 +16,6 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 
 use crate::ahead;
-use crate::analyze::{
-    Analyzed, Analyzer, ValueFor, assigned_value, check_body, note_relation, view_statement,
-};
 use crate::explain::ExplainOptions;
 use crate::planning::plan_statement;
 use crate::rewrite::{Values, rewrite};

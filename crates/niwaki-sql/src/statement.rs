@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_analyze::analyze::CursorTable;
 use niwaki_catalog::{CatalogState, Relation};
 use niwaki_env::stack::{self, Deep};
 use niwaki_expr::context::{ColumnInfo, CommandTag, Completion, ExecContext, RowSink};
@@ -13,7 +14,6 @@ use niwaki_parse::error::{Result, Severity, SqlError};
 use niwaki_parse::parse::ParsedStatement;
 use niwaki_types::{Datum, TypeOid};
 
-use crate::analyze::CursorTable;
 use crate::exec;
 use crate::exec::point::PointPlan;
 use crate::explain::{self, ExplainOptions};

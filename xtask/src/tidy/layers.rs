@@ -21,6 +21,7 @@ const ORDER: &[&str] = &[
     "niwaki-parse",
     "niwaki-expr",
     "niwaki-functions",
+    "niwaki-analyze",
     "niwaki-sql",
     "niwaki-system",
     "niwaki-directory",

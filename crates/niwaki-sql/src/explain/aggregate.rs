@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
+use niwaki_analyze::deparse::plain::{Names, expression};
 use niwaki_expr::plan::PlanNode;
 
 use super::{Describing, Shown, json};
-use crate::deparse::plain::{Names, expression};
 use crate::planning::estimate;
 
 /// The label of keys without grouping sets, and of an empty grouping set. [`HASH_KEY`] labels each

@@ -1,10 +1,10 @@
 //! Shows the steps that change data as PostgreSQL does.
 
+use niwaki_analyze::deparse::plain::{Names, expression};
 use niwaki_expr::plan::{MergePlan, ModifyPlan};
 use niwaki_expr::query::{ConflictPlan, ModifyKind};
 
 use super::{Describing, Shown, describe, named};
-use crate::deparse::plain::{Names, expression};
 
 /// Describes INSERT, UPDATE and DELETE.
 pub(super) fn describe_modify(modify: &ModifyPlan, with: &Describing<'_, '_>) -> Shown {

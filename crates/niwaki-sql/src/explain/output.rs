@@ -4,11 +4,11 @@
 //! outer join. (sqlx does so while a program is compiled.) Therefore a column has the same name in
 //! every step.
 
+use niwaki_analyze::deparse::plain::{Names, expression};
 use niwaki_expr::expr::Expr;
 use niwaki_expr::plan::{JoinKind, PlanNode, ScanPlan};
 
 use super::{Describing, Shown};
-use crate::deparse::plain::{Names, expression};
 
 /// Sets the output columns of a step. A hidden step passes its columns to the step below, which is
 /// shown in its place.

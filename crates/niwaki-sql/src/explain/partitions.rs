@@ -1,9 +1,9 @@
 //! Shows the scans of a partitioned table in EXPLAIN.
 
+use niwaki_analyze::deparse::plain::Names;
 use niwaki_expr::plan::{AppendPlan, Estimate, PlanNode};
 
 use super::{Describing, Shown, describe_named, sort_keys};
-use crate::deparse::plain::Names;
 
 /// Describes the scans of partitions.
 pub(super) fn describe(append: &AppendPlan, names: &Names, with: &Describing<'_, '_>) -> Shown {

@@ -1,12 +1,12 @@
 //! Tests of the growth limits, and of the limit on computing constants.
 
+use niwaki_analyze::analyze::Analyzer;
 use niwaki_expr::context::AnalyzeContext;
 use niwaki_expr::expr::ExprKind;
 use niwaki_expr::query::{Body, DEPTH_MAX, Query, StatementBody, StatementQuery, depth};
 use niwaki_expr::sessionless::analyze_context;
 
 use super::{Values, rewrite};
-use crate::analyze::Analyzer;
 
 /// Returns a statement after rewriting.
 fn rewritten(sql: &str) -> StatementQuery {

@@ -27,7 +27,7 @@ pub enum ValueFor {
 
 /// Analyzes `SELECT value`, with an assignment cast of the value to the type `wanted`. An object's
 /// name becomes its OID.
-pub(crate) fn assigned_value(
+pub fn assigned_value(
     statement: &ParsedStatement,
     context: &AnalyzeContext<'_>,
     what: ValueFor,

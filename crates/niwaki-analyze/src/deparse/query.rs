@@ -166,7 +166,7 @@ fn write_query_here(
 }
 
 /// Writes a query that is nested in an expression.
-pub(crate) fn nested(sub: &SubQuery, writer: &Writer<'_, '_>) -> Option<String> {
+pub fn nested(sub: &SubQuery, writer: &Writer<'_, '_>) -> Option<String> {
     let Nested::Query(query) = &sub.query else { return None };
     let level = writer.level()?;
     let style = Style { pretty: writer.is_pretty(), shared: level.shared, exec: writer.exec() };

@@ -311,7 +311,7 @@ fn over_rows_here(
 }
 
 /// Analyzes a stored WHEN condition, over the rows before and after the change.
-pub(crate) fn condition(
+pub(super) fn condition(
     text: &str,
     relation: &Arc<Relation>,
     context: &AnalyzeContext<'_>,

@@ -10,7 +10,7 @@ use super::shown::{Parent, Writer};
 use crate::analyze::SYSTEM_COLUMNS;
 
 /// One query around an expression.
-pub(crate) struct Level<'l> {
+pub struct Level<'l> {
     /// The next outer query.
     pub(super) up: Option<&'l Level<'l>>,
     pub(super) row: Row<'l>,
@@ -54,7 +54,7 @@ impl<'l> Level<'l> {
     }
 
     /// Writes a slot as text; `writer` writes the expressions inside.
-    pub(crate) fn slot(
+    pub fn slot(
         &self,
         (depth, slot): (usize, usize),
         expr: &Expr,
@@ -116,7 +116,7 @@ impl<'l> Level<'l> {
     }
 
     /// Writes a set-returning function of the targets.
-    pub(crate) fn set(&self, number: usize, writer: &Writer<'_, '_>) -> String {
+    pub fn set(&self, number: usize, writer: &Writer<'_, '_>) -> String {
         let Some(call) = self.sets.get(number) else { return "?".to_owned() };
         writer.set_call(&call.function, &call.arguments)
     }
@@ -207,7 +207,7 @@ impl Level<'_> {
     }
 
     /// Decides whether a slot stands for an aggregate or a computed group.
-    pub(crate) fn is_computed(&self, expr: &Expr) -> bool {
+    pub fn is_computed(&self, expr: &Expr) -> bool {
         let ExprKind::Slot { depth, slot } = expr.kind else { return false };
         match self.at(depth).map(|level| &level.row) {
             Some(Row::Groups { grouping, .. }) => {

@@ -22,7 +22,7 @@ enum Computed {
 
 /// The names of slots.
 #[derive(Clone, Default)]
-pub(crate) struct Names {
+pub struct Names {
     slots: HashMap<usize, (String, String)>,
     /// Slots whose values a step below computes.
     computed: HashMap<usize, (Rc<Names>, Computed)>,
@@ -33,14 +33,14 @@ pub(crate) struct Names {
 
 impl Names {
     /// Collects the names of a plan step's input columns.
-    pub(crate) fn of(node: &PlanNode) -> Self {
+    pub fn of(node: &PlanNode) -> Self {
         let mut names = Self::default();
         names.collect(node);
         names
     }
 
     /// Collects the names of the existing row, and of `excluded`, the row proposed for insertion.
-    pub(crate) fn of_conflict(modify: &ModifyPlan, update: &ConflictUpdate) -> Self {
+    pub fn of_conflict(modify: &ModifyPlan, update: &ConflictUpdate) -> Self {
         let mut names = Self::default();
         names.add_relation(&modify.relation, &modify.name, modify.start);
         names.add_relation(&modify.relation, "excluded", update.excluded);
@@ -162,7 +162,8 @@ impl Names {
         }
     }
 
-    pub(crate) fn add_relation(&mut self, relation: &Relation, name: &str, start: usize) {
+    /// Adds the columns of a relation, from slot `start` on.
+    pub fn add_relation(&mut self, relation: &Relation, name: &str, start: usize) {
         self.tables += 1;
         for (number, column) in relation.columns.iter().enumerate() {
             self.slots.insert(start + number, (name.to_owned(), column.name.clone()));
@@ -175,17 +176,17 @@ impl Names {
 
     /// Returns the same names for the conditions of a scan. Columns of the scanned table, from slot
     /// `start` on, are written without the table.
-    pub(crate) fn scanning(&self, start: usize, width: usize) -> Self {
+    pub fn scanning(&self, start: usize, width: usize) -> Self {
         Self { own: start..start + width + 3, ..self.clone() }
     }
 
     /// Returns the same names, each with its table.
-    pub(crate) fn qualified(&self) -> Self {
+    pub fn qualified(&self) -> Self {
         Self { tables: self.tables + 2, own: 0..0, ..self.clone() }
     }
 
     /// Returns the names of a range of slots, in slot order. Slots without a name are left out.
-    pub(crate) fn range(&self, range: std::ops::Range<usize>) -> Vec<String> {
+    pub fn range(&self, range: std::ops::Range<usize>) -> Vec<String> {
         let mut slots: Vec<usize> =
             self.slots.keys().copied().filter(|slot| range.contains(slot)).collect();
         slots.sort_unstable();
@@ -219,7 +220,7 @@ pub(crate) fn table_expression(expr: &Expr, relation: &Relation, exec: &ExecCont
 }
 
 /// Writes a sort key as text: results of steps below stand in brackets.
-pub(crate) fn sort_key(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String {
+pub fn sort_key(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String {
     let text = expression(expr, names, exec);
     let ExprKind::Slot { depth: 0, slot } = expr.kind else { return text };
     match names.slots.get(&slot) {
@@ -233,7 +234,7 @@ pub(crate) fn sort_key(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> St
 }
 
 /// Writes an expression as text.
-pub(crate) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String {
+pub fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String {
     stack::room(0, || expression_here(expr, names, exec))
 }
 

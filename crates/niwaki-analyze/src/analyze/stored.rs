@@ -128,7 +128,7 @@ impl<'e> Form<'e> {
     /// they refer to a text outside of the statement.
     ///
     /// # Errors
-    /// As [`crate::analyze()`].
+    /// As `niwaki_sql::analyze`.
     pub(super) fn read(&self, text: &str, context: &AnalyzeContext<'_>) -> Result<Expr> {
         let names = || if context.stored { Names::Numbered } else { Names::ByPath };
         self.analyze(text, context, names).map(|(expr, _)| expr)
@@ -143,7 +143,7 @@ impl<'e> Form<'e> {
     /// stays unchanged.
     ///
     /// # Errors
-    /// As [`crate::analyze()`]; `0A000` for literals that mean something else under the default
+    /// As `niwaki_sql::analyze`; `0A000` for literals that mean something else under the default
     /// settings.
     pub(super) fn define(&self, text: &str, context: &AnalyzeContext<'_>) -> Result<String> {
         stack::whole(|| self.define_here(text, context))
@@ -362,7 +362,7 @@ fn depends_on_styles() -> SqlError {
 /// was refused.
 ///
 /// # Errors
-/// As [`crate::analyze()`].
+/// As `niwaki_sql::analyze`.
 pub(crate) fn table_expression(
     text: &str,
     relation: Option<&Arc<Relation>>,
@@ -397,7 +397,7 @@ fn of_table<'e>(
 /// an untyped literal.
 ///
 /// # Errors
-/// As [`crate::analyze()`].
+/// As `niwaki_sql::analyze`.
 pub(crate) fn stored_expression(
     text: &str,
     relation: Option<&Arc<Relation>>,
@@ -414,7 +414,7 @@ pub(crate) fn stored_expression(
 /// store.
 ///
 /// # Errors
-/// As [`crate::analyze()`]; `0A000` if the text would mean something else in a session with other
+/// As `niwaki_sql::analyze`; `0A000` if the text would mean something else in a session with other
 /// settings.
 pub fn define_default(
     text: &str,
@@ -452,7 +452,7 @@ pub(crate) fn define_index(
 /// Analyzes the condition of COPY FROM … WHERE, over the columns of the target table.
 ///
 /// # Errors
-/// As [`crate::analyze()`].
+/// As `niwaki_sql::analyze`.
 pub(crate) fn copy_condition(
     text: &str,
     relation: &Arc<Relation>,
@@ -466,7 +466,7 @@ pub(crate) fn copy_condition(
 /// Analyzes a stored index expression. The result reads the columns of the table from slot 0 on.
 ///
 /// # Errors
-/// As [`crate::analyze()`].
+/// As `niwaki_sql::analyze`.
 pub(crate) fn index_expression(
     text: &str,
     relation: &Arc<Relation>,
@@ -494,7 +494,7 @@ pub(crate) fn define_generation(
 /// reads the columns of the table from slot 0 on.
 ///
 /// # Errors
-/// As [`crate::analyze()`].
+/// As `niwaki_sql::analyze`.
 pub(crate) fn generation_expression(
     text: &str,
     relation: &Arc<Relation>,

@@ -47,7 +47,7 @@ pub fn shown_expression(
 }
 
 /// Does the work of [`shown_expression`], without needless brackets if `pretty`.
-pub(crate) fn show(
+pub fn show(
     text: &str,
     relation: Option<&Arc<Relation>>,
     target: Option<(ColumnType, &str)>,
@@ -164,11 +164,14 @@ pub(crate) fn shown_over(
 
 /// The construct around an expression, which decides whether brackets are needless.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parent<'p> {
+pub enum Parent<'p> {
     /// No construct, or one with brackets of its own.
     None,
+    /// AND
     And,
+    /// OR
     Or,
+    /// NOT
     Not,
     /// An operator; true for the left operand.
     Operator(&'p str, bool),
@@ -177,7 +180,7 @@ pub(crate) enum Parent<'p> {
 }
 
 /// Writes expressions: over the columns of a relation, or inside a query.
-pub(crate) struct Writer<'w, 'e> {
+pub struct Writer<'w, 'e> {
     relation: Option<&'w Arc<Relation>>,
     /// The query around the expression, which knows the names of slots.
     level: Option<&'w Level<'w>>,
@@ -217,7 +220,7 @@ fn tightness(operator: &str) -> Option<u8> {
 
 impl<'w, 'e> Writer<'w, 'e> {
     /// Creates a writer for expressions inside a query.
-    pub(crate) fn over(
+    pub fn over(
         level: &'w Level<'w>,
         pretty: bool,
         indent: usize,
@@ -228,11 +231,12 @@ impl<'w, 'e> Writer<'w, 'e> {
     }
 
     /// Creates a writer in the same style for expressions on another level.
-    pub(crate) fn on<'o>(&'o self, level: &'o Level<'o>) -> Writer<'o, 'e> {
+    pub fn on<'o>(&'o self, level: &'o Level<'o>) -> Writer<'o, 'e> {
         Writer { level: Some(level), ..*self }
     }
 
-    pub(crate) fn level(&self) -> Option<&'w Level<'w>> {
+    /// Returns the query level, if there is one.
+    pub fn level(&self) -> Option<&'w Level<'w>> {
         self.level
     }
 
@@ -240,7 +244,8 @@ impl<'w, 'e> Writer<'w, 'e> {
         self.pretty
     }
 
-    pub(crate) fn indent(&self) -> usize {
+    /// Returns the columns by which lines are indented.
+    pub fn indent(&self) -> usize {
         self.indent
     }
 
@@ -258,7 +263,8 @@ impl<'w, 'e> Writer<'w, 'e> {
         function.call(self.each(arguments), self.exec.catalog, self.exec.path)
     }
 
-    pub(crate) fn exec(&self) -> &'w ExecContext<'e> {
+    /// Returns the context in which constants are shown.
+    pub fn exec(&self) -> &'w ExecContext<'e> {
         self.exec
     }
 
@@ -290,7 +296,8 @@ impl Writer<'_, '_> {
         if self.pretty { format!("({text})") } else { text }
     }
 
-    pub(crate) fn list(&self, exprs: &[Expr]) -> String {
+    /// Returns the texts of expressions, with commas between them.
+    pub fn list(&self, exprs: &[Expr]) -> String {
         self.each(exprs).join(", ")
     }
 
@@ -321,7 +328,8 @@ impl Writer<'_, '_> {
         self.bracketed(text, needed)
     }
 
-    pub(crate) fn show(&self, expr: &Expr, parent: Parent<'_>) -> String {
+    /// Returns the text of an expression inside `parent`.
+    pub fn show(&self, expr: &Expr, parent: Parent<'_>) -> String {
         stack::room(0, || self.show_here(expr, parent))
     }
 
@@ -541,7 +549,7 @@ impl Writer<'_, '_> {
 
     /// Writes an expression as a column. A whole row gets its type, because without the type it
     /// would mean all of its columns.
-    pub(crate) fn column(&self, expr: &Expr) -> String {
+    pub fn column(&self, expr: &Expr) -> String {
         let text = self.show(expr, Parent::None);
         match &expr.kind {
             ExprKind::Row(row) if row.of_item.is_some() => {

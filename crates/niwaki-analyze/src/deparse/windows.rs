@@ -11,7 +11,7 @@ use super::shown::{Parent, Writer};
 
 impl Level<'_> {
     /// Writes a call of a window function of this level.
-    pub(crate) fn window(&self, number: usize, writer: &Writer<'_, '_>) -> String {
+    pub fn window(&self, number: usize, writer: &Writer<'_, '_>) -> String {
         let call = self.windowing.and_then(|windowing| windowing.calls.get(number));
         let window = call.and_then(|call| self.windowing?.windows.get(call.window));
         let (Some(call), Some(window)) = (call, window) else { return "?".to_owned() };

@@ -64,12 +64,12 @@ use niwaki_types::TypeOid;
 use pg_query::{Node, NodeEnum};
 
 pub use assigned_value::ValueFor;
-pub(crate) use assigned_value::assigned_value;
+pub use assigned_value::assigned_value;
 pub use current_of::CursorTable;
 pub(crate) use domain::domain_check;
 pub use domain::{check_domain_expression, define_domain_check};
 pub use routine::analyze_function;
-pub(crate) use routine::check_body;
+pub use routine::check_body;
 pub(crate) use scope::SYSTEM_COLUMNS;
 use scope::Scope;
 pub(crate) use stored::{
@@ -79,19 +79,20 @@ pub(crate) use stored::{
 pub use stored::{define_check, define_default};
 pub(crate) use trigger::shown_condition;
 pub use trigger::{SUPPRESS_REDUNDANT, check_stored_trigger, check_trigger, condition_columns};
+pub use view::view_statement;
 pub use view::{NewView, analyze_view, check_view, view_not_updatable};
-pub(crate) use view::{ViewQuery, view_query, view_statement};
+pub(crate) use view::{ViewQuery, view_query};
 use with::{Context, Cte, Recursion};
 pub use write_view::writable;
 
 /// State of the analysis of one statement.
-pub(crate) struct Analyzer<'a> {
+pub struct Analyzer<'a> {
     context: &'a AnalyzeContext<'a>,
     source: &'a str,
     /// Types of the parameters found so far; `UNKNOWN` if not known yet.
     params: Vec<TypeOid>,
     /// True if the statement may have more parameters than the caller gave types for.
-    pub(crate) infer_params: bool,
+    pub infer_params: bool,
     /// Relations that the statement reads or writes, with the needed lock modes.
     relations: Vec<(Arc<Relation>, TableLock)>,
     /// WITH queries of the whole statement.
@@ -126,31 +127,30 @@ pub(crate) struct Analyzer<'a> {
     /// Location of the function call that is a FROM item.
     from_call: Option<i32>,
     /// True if the next query is a cursor's query, whose rows need their TIDs.
-    pub(crate) for_cursor: bool,
+    pub for_cursor: bool,
     /// Tables of the cursor's query whose rows have their TIDs.
     cursor_tables: Vec<CursorTable>,
 }
 
 /// A statement after its analysis.
-pub(crate) struct Analyzed {
-    pub(crate) statement: StatementQuery,
+pub struct Analyzed {
+    /// The statement.
+    pub statement: StatementQuery,
     /// Columns of the rows that the statement returns.
-    pub(crate) columns: Vec<ColumnInfo>,
-    pub(crate) tag: CommandTag,
+    pub columns: Vec<ColumnInfo>,
+    /// The kind of statement.
+    pub tag: CommandTag,
     /// Types of the parameters; `UNKNOWN` where no use of the parameter tells its type.
-    pub(crate) params: Vec<TypeOid>,
+    pub params: Vec<TypeOid>,
     /// Relations that the statement reads or writes, with the needed lock modes.
-    pub(crate) relations: Vec<(Arc<Relation>, TableLock)>,
+    pub relations: Vec<(Arc<Relation>, TableLock)>,
     /// Tables of a cursor's query whose rows have their TIDs.
-    pub(crate) cursor_tables: Vec<CursorTable>,
+    pub cursor_tables: Vec<CursorTable>,
 }
 
 impl<'a> Analyzer<'a> {
-    pub(crate) fn new(
-        context: &'a AnalyzeContext<'a>,
-        source: &'a str,
-        params: Vec<TypeOid>,
-    ) -> Self {
+    /// Creates the analysis of one statement. `source` is its text.
+    pub fn new(context: &'a AnalyzeContext<'a>, source: &'a str, params: Vec<TypeOid>) -> Self {
         Self {
             context,
             source,
@@ -178,7 +178,7 @@ impl<'a> Analyzer<'a> {
     }
 
     /// Analyzes a statement that returns or changes rows.
-    pub(crate) fn analyzed(&mut self, node: &NodeEnum) -> Result<Analyzed> {
+    pub fn analyzed(&mut self, node: &NodeEnum) -> Result<Analyzed> {
         let (statement, columns, tag) = self.statement_query(node)?;
         Ok(self.with_findings(statement, columns, tag))
     }
@@ -201,7 +201,7 @@ impl<'a> Analyzer<'a> {
     }
 
     /// Returns the analyzed statement, the columns of its rows, and its command tag.
-    pub(crate) fn statement_query(
+    pub fn statement_query(
         &mut self,
         node: &NodeEnum,
     ) -> Result<(StatementQuery, Vec<ColumnInfo>, CommandTag)> {
@@ -264,8 +264,13 @@ impl<'a> Analyzer<'a> {
     fn find_relation(&self, var: &pg_query::protobuf::RangeVar) -> Result<Arc<Relation>> {
         let schema = (!var.schemaname.is_empty()).then_some(var.schemaname.as_str());
         let database = (!var.catalogname.is_empty()).then_some(var.catalogname.as_str());
-        crate::check_database(self.context.catalog, database, schema, &var.relname)
-            .map_err(|error| error.with_position(self.at(var.location)))?;
+        niwaki_parse::database::check_database(
+            self.context.catalog,
+            database,
+            schema,
+            &var.relname,
+        )
+        .map_err(|error| error.with_position(self.at(var.location)))?;
         self.context
             .catalog
             .resolve(self.context.path, schema, &var.relname)
@@ -279,7 +284,7 @@ impl<'a> Analyzer<'a> {
 }
 
 /// Notes a relation before its partitions: definitions lock a table before its partitions, too.
-pub(crate) fn note_relation(
+pub fn note_relation(
     relations: &mut Vec<(Arc<Relation>, TableLock)>,
     relation: &Arc<Relation>,
     lock: TableLock,

@@ -6,12 +6,12 @@
 //! asks a [`Level`] for the names of slots.
 
 mod from;
-pub(crate) mod index_text;
+pub mod index_text;
 mod level;
 mod lines;
-pub(crate) mod plain;
+pub mod plain;
 mod query;
-pub(crate) mod shown;
+pub mod shown;
 mod texts;
 mod windows;
 
@@ -24,8 +24,8 @@ use niwaki_types::TextSettings;
 
 use crate::analyze::{ViewQuery, view_query};
 
-pub(crate) use level::Level;
-pub(crate) use query::nested;
+pub use level::Level;
+pub use query::nested;
 pub use texts::definitions;
 
 /// Returns the query of a user's view, as PostgreSQL shows it; without needless brackets if

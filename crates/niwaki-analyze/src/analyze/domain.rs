@@ -88,7 +88,7 @@ fn checked(expr: Expr, rules: Arc<DomainRules>) -> Expr {
 /// settings are.
 ///
 /// # Errors
-/// As [`analyze`](crate::analyze()); positions are dropped.
+/// As `niwaki_sql::analyze`; positions are dropped.
 pub(crate) fn domain_check(
     text: &str,
     value: ColumnType,
@@ -100,7 +100,7 @@ pub(crate) fn domain_check(
 /// Analyzes a condition on values of the type `value`. The search path resolves its names.
 ///
 /// # Errors
-/// As [`analyze`](crate::analyze()); positions are dropped.
+/// As `niwaki_sql::analyze`; positions are dropped.
 pub fn check_domain_expression(
     text: &str,
     value: ColumnType,
@@ -112,7 +112,7 @@ pub fn check_domain_expression(
 /// Analyzes a CHECK of a domain over values of the type `value`; returns the text to store.
 ///
 /// # Errors
-/// As [`analyze`](crate::analyze()); `0A000` if the text would mean something else in a session
+/// As `niwaki_sql::analyze`; `0A000` if the text would mean something else in a session
 /// with other settings.
 pub fn define_domain_check(
     text: &str,

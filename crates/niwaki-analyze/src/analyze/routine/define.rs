@@ -98,7 +98,7 @@ pub fn analyze_function(
 
 /// Checks that the body of a function returns the declared result. Bodies of polymorphic functions
 /// are only parsed.
-pub(crate) fn check_body(
+pub fn check_body(
     definition: &FunctionDefinition,
     context: &AnalyzeContext<'_>,
     functions: &CalledFunctions<'_>,

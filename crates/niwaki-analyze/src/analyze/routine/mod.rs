@@ -25,7 +25,7 @@ use niwaki_types::TypeOid;
 use super::Analyzer;
 
 pub use define::analyze_function;
-pub(crate) use define::check_body;
+pub use define::check_body;
 pub(super) use parameters::Routine;
 
 fn volatility_of(definition: &FunctionDefinition) -> Volatility {

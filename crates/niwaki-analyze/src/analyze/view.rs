@@ -65,16 +65,16 @@ pub struct NewView {
 
 /// The query of a view, with its names resolved.
 pub(crate) struct ViewQuery {
-    pub(crate) query: Query,
+    pub query: Query,
     /// WITH queries of the view, and of views that it reads.
-    pub(crate) shared: Vec<SharedQuery>,
+    pub shared: Vec<SharedQuery>,
 }
 
 /// Analyzes the query of a view to be created, materialized or not. `source` is the text of the
 /// statement.
 ///
 /// # Errors
-/// As [`crate::analyze()`]; `0A000` for changes of data in WITH.
+/// As `niwaki_sql::analyze`; `0A000` for changes of data in WITH.
 pub fn analyze_view(
     select: &protobuf::SelectStmt,
     source: &str,
@@ -175,7 +175,7 @@ fn new_view(
 /// Analyzes a stored view, to show it or to check that it is still valid.
 ///
 /// # Errors
-/// As [`crate::analyze()`]; none can happen as long as the objects that the view reads exist.
+/// As `niwaki_sql::analyze`; none can happen as long as the objects that the view reads exist.
 pub(crate) fn view_query(relation: &Relation, context: &AnalyzeContext<'_>) -> Result<ViewQuery> {
     let Some(definition) = &relation.query else {
         return Err(SqlError::internal("a relation that is no view of a user"));
@@ -188,10 +188,7 @@ pub(crate) fn view_query(relation: &Relation, context: &AnalyzeContext<'_>) -> R
 }
 
 /// Returns the query of a stored view as a statement.
-pub(crate) fn view_statement(
-    relation: &Relation,
-    context: &AnalyzeContext<'_>,
-) -> Result<Analyzed> {
+pub fn view_statement(relation: &Relation, context: &AnalyzeContext<'_>) -> Result<Analyzed> {
     let Some(definition) = &relation.query else {
         return Err(SqlError::internal("a relation that is no view of a user"));
     };
