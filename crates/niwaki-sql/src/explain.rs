@@ -16,10 +16,9 @@ use niwaki_expr::plan::{BitmapPlan, JoinKey, JoinKind, PathPlan, PlanNode, ScanP
 use niwaki_expr::query::{SetKind, SortKey};
 use niwaki_expr::store::ScanEffort;
 use niwaki_parse::error::Result;
+use niwaki_plan::planning::estimate;
 use niwaki_settings::settings::changed_settings;
 use niwaki_types::Datum;
-
-use crate::planning::estimate;
 
 use json::json_string;
 pub use options::ExplainOptions;

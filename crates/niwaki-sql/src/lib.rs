@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod ahead;
 pub use niwaki_parse::copy;
 mod exec;
 mod explain;
@@ -9,9 +8,7 @@ mod explain;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 pub use niwaki_parse::parse;
-mod planning;
 mod prepare;
-mod rewrite;
 pub use niwaki_settings::settings;
 mod statement;
 pub use niwaki_expr::store;

@@ -12,13 +12,13 @@ use niwaki_expr::plan::{CalledFunctions, FunctionBodies, PlanNode};
 use niwaki_expr::query::StatementQuery;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::parse::ParsedStatement;
+use niwaki_plan::ahead;
+use niwaki_plan::planning::plan_statement;
+use niwaki_plan::rewrite::{Values, rewrite};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 
-use crate::ahead;
 use crate::explain::ExplainOptions;
-use crate::planning::plan_statement;
-use crate::rewrite::{Values, rewrite};
 use crate::statement::{Planned, Statement};
 
 /// Analyzes and plans one statement. Parameter types given by the client are used unchanged. For

@@ -12,12 +12,12 @@ use niwaki_expr::plan::{FunctionBodies, PlanNode};
 use niwaki_expr::store::TableLock;
 use niwaki_parse::error::{Result, Severity, SqlError};
 use niwaki_parse::parse::ParsedStatement;
+use niwaki_plan::planning::estimate;
 use niwaki_types::{Datum, TypeOid};
 
 use crate::exec;
 use crate::exec::point::PointPlan;
 use crate::explain::{self, ExplainOptions};
-use crate::planning::estimate;
 
 /// A statement after analysis.
 #[derive(Clone, Debug)]

@@ -22,6 +22,7 @@ const ORDER: &[&str] = &[
     "niwaki-expr",
     "niwaki-functions",
     "niwaki-analyze",
+    "niwaki-plan",
     "niwaki-sql",
     "niwaki-system",
     "niwaki-directory",

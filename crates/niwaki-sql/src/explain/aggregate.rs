@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 
 use niwaki_analyze::deparse::plain::{Names, expression};
 use niwaki_expr::plan::PlanNode;
+use niwaki_plan::planning::estimate;
 
 use super::{Describing, Shown, json};
-use crate::planning::estimate;
 
 /// The label of keys without grouping sets, and of an empty grouping set. [`HASH_KEY`] labels each
 /// other set.

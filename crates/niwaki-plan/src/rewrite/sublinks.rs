@@ -199,11 +199,11 @@ fn exists_fits(query: &Query) -> bool {
 /// once.
 pub(crate) struct AskedOnce {
     /// The equality operator.
-    pub(crate) function: &'static niwaki_expr::function::Function,
+    pub function: &'static niwaki_expr::function::Function,
     /// The expression over the row around the query.
-    pub(crate) left: Expr,
+    pub left: Expr,
     /// The query. Its only column is compared with `left`.
-    pub(crate) query: Query,
+    pub query: Query,
 }
 
 /// Returns the query of an EXISTS for a single run, if one equality is its only correlation.

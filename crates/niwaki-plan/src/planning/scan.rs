@@ -41,19 +41,19 @@ pub(super) fn is_disabled(node: &PlanNode, settings: &PlannerSettings) -> bool {
 
 /// The surroundings of a scan that planning takes into account.
 pub(crate) struct ScanContext<'a> {
-    pub(crate) settings: PlannerSettings,
+    pub settings: PlannerSettings,
     /// Slots read by something besides the conditions, if known.
-    pub(crate) above: Option<&'a [bool]>,
+    pub above: Option<&'a [bool]>,
     /// True if a slot outside the table has its value before the scan starts.
     pub(crate) available: &'a dyn Fn(usize) -> bool,
     /// The order that the query wants, over the table's slots. Empty if there is none.
-    pub(crate) order: &'a [SortKey],
+    pub order: &'a [SortKey],
     /// Most rows that the query reads once they are in order.
-    pub(crate) limit: Option<f64>,
+    pub limit: Option<f64>,
     /// True if only paths in the wanted order count, provided there is such an order.
     pub(crate) forced: bool,
     /// Number of repetitions of the scan with other values.
-    pub(crate) loops: f64,
+    pub loops: f64,
 }
 
 /// The table of a scan, with all input for choosing a path.

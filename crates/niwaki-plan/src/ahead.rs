@@ -25,7 +25,7 @@ struct Account {
 
 /// The account of a statement. Dropping it restores the previous account.
 #[must_use = "the account is closed with it"]
-pub(crate) struct OfStatement(Option<Account>);
+pub struct OfStatement(Option<Account>);
 
 impl Drop for OfStatement {
     fn drop(&mut self) {
@@ -35,14 +35,14 @@ impl Drop for OfStatement {
 }
 
 /// Opens an account for the statement that this thread analyzes. Dropping the result closes it.
-pub(crate) fn of_statement() -> OfStatement {
+pub fn of_statement() -> OfStatement {
     let new = Account { asker: work::ahead(), spent: false };
     OfStatement(ACCOUNT.with(|account| account.replace(Some(new))))
 }
 
 /// Returns the value of an expression that reads no row, at the time `now` (microseconds since
 /// 2000). Returns `None` if the evaluation fails, or the account is used up.
-pub(crate) fn value(expr: &Expr, now: i64) -> Option<Datum> {
+pub fn value(expr: &Expr, now: i64) -> Option<Datum> {
     let asker = ACCOUNT.with(|account| match &*account.borrow() {
         None => Some(work::ahead()),
         Some(account) => (!account.spent).then(|| Arc::clone(&account.asker)),

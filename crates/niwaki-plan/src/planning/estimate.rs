@@ -14,7 +14,7 @@ const FUNCTION_ROWS: f64 = 1_000.0;
 const VALUE_BYTES: f64 = 16.0;
 
 /// Returns the estimate of a step, derived from the estimates of its tables and joins.
-pub(crate) fn estimate(node: &PlanNode) -> Estimate {
+pub fn estimate(node: &PlanNode) -> Estimate {
     let leaf = |rows: f64, total: f64, columns: usize| Estimate {
         startup: 0.0,
         total,

@@ -44,12 +44,13 @@ const SECOND_WAYS_MAX: usize = 1_000;
 const ROWS: f64 = 1000.0;
 
 /// The plan of a statement.
-pub(crate) struct StatementPlan {
-    pub(crate) root: PlanNode,
+pub struct StatementPlan {
+    /// The root step.
+    pub root: PlanNode,
     /// Number of nested plans in the plan.
-    pub(crate) sub_plans: usize,
+    pub sub_plans: usize,
     /// True if parameter values may make a partial index usable.
-    pub(crate) wants_values: bool,
+    pub wants_values: bool,
 }
 
 /// Plans a statement.
@@ -57,7 +58,7 @@ pub(crate) struct StatementPlan {
 /// # Errors
 /// `0A000` for a query that no plan can compute; `57014`, `57P01`, when the session was
 /// interrupted.
-pub(crate) fn plan_statement(
+pub fn plan_statement(
     statement: StatementQuery,
     context: &AnalyzeContext<'_>,
 ) -> Result<StatementPlan> {

@@ -25,18 +25,18 @@ use crate::ahead;
 const DAY: i64 = 86_400_000_000;
 
 /// Parameter values, and the findings of rewriting about them and about constants.
-pub(crate) struct Values<'v> {
+pub struct Values<'v> {
     /// Values of the first parameters. The values of the others are unknown.
-    pub(crate) given: &'v [Datum],
+    pub given: &'v [Datum],
     /// True if an unknown parameter would determine the number of rows.
-    pub(crate) wanted: bool,
+    pub wanted: bool,
     /// Error of the first constant that does not fit its length.
-    pub(crate) unfit: Result<()>,
+    pub unfit: Result<()>,
 }
 
 impl<'v> Values<'v> {
     /// Creates the values of the first parameters.
-    pub(crate) fn new(given: &'v [Datum]) -> Self {
+    pub fn new(given: &'v [Datum]) -> Self {
         Self { given, wanted: false, unfit: Ok(()) }
     }
 }

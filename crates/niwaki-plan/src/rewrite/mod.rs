@@ -32,7 +32,7 @@ mod sublinks;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use constants::Values;
+pub use constants::Values;
 pub(crate) use sublinks::{AskedOnce, asked_once};
 
 use niwaki_env::stack;
@@ -51,7 +51,7 @@ const QUERY_UNITS: usize = 16 << 10;
 ///
 /// # Errors
 /// The errors that end the statement. The statement is then only partly rewritten.
-pub(crate) fn rewrite(statement: &mut StatementQuery, values: &mut Values<'_>) -> Result<()> {
+pub fn rewrite(statement: &mut StatementQuery, values: &mut Values<'_>) -> Result<()> {
     statement.count_named();
     let (mut ended, mut growth) = (Ok(()), Growth::default());
     let (ended, growth) = (&mut ended, &mut growth);

@@ -18,5 +18,5 @@ mod tid_path;
 mod virtual_key;
 mod window_order;
 
-pub(crate) use estimate::estimate;
-pub(crate) use planner::plan_statement;
+pub use estimate::estimate;
+pub use planner::{StatementPlan, plan_statement};
