@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub use niwaki_parse::copy;
-mod exec;
 mod explain;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
@@ -16,8 +15,6 @@ pub use niwaki_parse::types;
 pub use niwaki_parse::utility;
 pub use niwaki_parse::walk;
 
-pub use exec::numbered_rows::NumberedRows;
-pub use exec::trigger::fire;
 pub use explain::ExplainOptions;
 pub use niwaki_analyze::analyze::{
     CursorTable, NewView, SUPPRESS_REDUNDANT, ValueFor, analyze_function, analyze_view,
@@ -33,6 +30,8 @@ pub use niwaki_analyze::index_expression::{
     retyped_index_part,
 };
 pub use niwaki_analyze::plpgsql::read_body;
+pub use niwaki_exec::exec::numbered_rows::NumberedRows;
+pub use niwaki_exec::exec::trigger::fire;
 pub use niwaki_expr::context::{
     AdvisoryLock, AdvisoryNumber, AnalyzeContext, Calls, ColumnInfo, CommandTag, Completion,
     Environment, ExecContext, NothingLeft, RecordFields, RowSink, Scratch, StatementEnd,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use niwaki_analyze::analyze::CursorTable;
 use niwaki_catalog::{CatalogState, Relation};
 use niwaki_env::stack::{self, Deep};
+use niwaki_exec::exec;
+use niwaki_exec::exec::point::PointPlan;
 use niwaki_expr::context::{ColumnInfo, CommandTag, Completion, ExecContext, RowSink};
 use niwaki_expr::expr::measure::Measures;
 use niwaki_expr::expr::{Running, Runtime, State};
@@ -15,8 +17,6 @@ use niwaki_parse::parse::ParsedStatement;
 use niwaki_plan::planning::estimate;
 use niwaki_types::{Datum, TypeOid};
 
-use crate::exec;
-use crate::exec::point::PointPlan;
 use crate::explain::{self, ExplainOptions};
 
 /// A statement after analysis.

@@ -7,7 +7,7 @@ mod batches;
 mod conflict;
 mod distinct;
 mod first;
-pub(crate) mod function;
+pub mod function;
 mod gate;
 mod groups;
 mod hash_join;
@@ -19,12 +19,12 @@ mod merge;
 mod merge_append;
 mod merge_join;
 mod modify;
-pub(crate) mod numbered_rows;
+pub mod numbered_rows;
 mod ordered_input;
 mod output;
 mod parallel;
 mod partitions;
-pub(crate) mod point;
+pub mod point;
 mod recursive;
 mod scan;
 mod seen_rows;
@@ -33,7 +33,7 @@ mod sorted_aggregate;
 mod source;
 pub(crate) mod spill;
 mod states;
-pub(crate) mod trigger;
+pub mod trigger;
 mod unique;
 mod unique_rows;
 mod window;
@@ -77,7 +77,7 @@ impl Demand {
 }
 
 /// Starts a plan that reads nothing of surrounding rows. The step is measured if the statement is.
-pub(crate) fn start(plan: &Arc<PlanNode>, state: &State) -> Running {
+pub fn start(plan: &Arc<PlanNode>, state: &State) -> Running {
     start_for(plan, Demand::SOME, state)
 }
 
@@ -182,6 +182,6 @@ impl Executor for Plans {
 }
 
 /// Makes the state of a statement that has not started, and that calls these functions of users.
-pub(crate) fn fresh_state(functions: Option<Arc<FunctionBodies>>) -> State {
+pub fn fresh_state(functions: Option<Arc<FunctionBodies>>) -> State {
     State::of_statement(Some(&Plans), functions)
 }

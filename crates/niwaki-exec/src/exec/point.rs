@@ -16,18 +16,31 @@ use super::scan::fill_system;
 
 /// A plan whose shape needs no steps.
 #[derive(Clone, Debug)]
-pub(crate) enum PointPlan {
+pub enum PointPlan {
     /// `SELECT … FROM t WHERE key = …`
-    Select { root: Arc<PlanNode>, keys: Vec<KeyOrder> },
+    Select {
+        /// The root step.
+        root: Arc<PlanNode>,
+        /// The order of the keys of the index.
+        keys: Vec<KeyOrder>,
+    },
     /// `UPDATE` or `DELETE … WHERE key = …`
-    Change { root: Arc<PlanNode>, keys: Vec<KeyOrder> },
+    Change {
+        /// The root step.
+        root: Arc<PlanNode>,
+        /// The order of the keys of the index.
+        keys: Vec<KeyOrder>,
+    },
     /// `INSERT INTO t VALUES (…)`, one row
-    Insert { root: Arc<PlanNode> },
+    Insert {
+        /// The root step.
+        root: Arc<PlanNode>,
+    },
 }
 
 impl PointPlan {
     /// Recognizes a point statement.
-    pub(crate) fn of(root: &Arc<PlanNode>, columns: usize) -> Option<Self> {
+    pub fn of(root: &Arc<PlanNode>, columns: usize) -> Option<Self> {
         match &**root {
             PlanNode::Project { input, exprs, sets, .. }
                 if sets.is_empty() && exprs.len() == columns =>
@@ -48,7 +61,7 @@ impl PointPlan {
     }
 
     /// Runs the statement, and returns the number of rows returned or changed.
-    pub(crate) fn run(&self, rt: &mut Runtime<'_, '_>, sink: &mut dyn RowSink) -> Result<u64> {
+    pub fn run(&self, rt: &mut Runtime<'_, '_>, sink: &mut dyn RowSink) -> Result<u64> {
         // The buffers leave the context, so that the statement can use both at the same time.
         let mut buffers = std::mem::take(&mut rt.exec.scratch.buffers);
         let result = match self {
