@@ -1,4 +1,28 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-pub mod exec;
+// What steps share: starting, keys, temporary files.
+mod step;
+// Rows of tables, functions and WITH queries.
+mod source;
+// Sorted rows.
+mod order;
+// Joins, row by row.
+mod joins;
+// Many rows at a time, in one thread or several.
+mod batches;
+// Groups, DISTINCT and set operations.
+mod grouping;
+// Window functions.
+mod window;
+// Changes of tables.
+mod change;
+// Filters, projections, limits, recursion.
+mod flow;
+// The executor, which knows all kinds of steps.
+mod steps;
+
+pub use change::point::PointPlan;
+pub use step::numbered_rows::NumberedRows;
+pub use step::start::start;
+pub use steps::{fire, fresh_state};

@@ -30,8 +30,7 @@ pub use niwaki_analyze::index_expression::{
     retyped_index_part,
 };
 pub use niwaki_analyze::plpgsql::read_body;
-pub use niwaki_exec::exec::numbered_rows::NumberedRows;
-pub use niwaki_exec::exec::trigger::fire;
+pub use niwaki_exec::{NumberedRows, fire};
 pub use niwaki_expr::context::{
     AdvisoryLock, AdvisoryNumber, AnalyzeContext, Calls, ColumnInfo, CommandTag, Completion,
     Environment, ExecContext, NothingLeft, RecordFields, RowSink, Scratch, StatementEnd,

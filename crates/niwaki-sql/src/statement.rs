@@ -5,8 +5,7 @@ use std::sync::Arc;
 use niwaki_analyze::analyze::CursorTable;
 use niwaki_catalog::{CatalogState, Relation};
 use niwaki_env::stack::{self, Deep};
-use niwaki_exec::exec;
-use niwaki_exec::exec::point::PointPlan;
+use niwaki_exec::{PointPlan, fresh_state, start};
 use niwaki_expr::context::{ColumnInfo, CommandTag, Completion, ExecContext, RowSink};
 use niwaki_expr::expr::measure::Measures;
 use niwaki_expr::expr::{Running, Runtime, State};
@@ -269,7 +268,7 @@ impl Planned {
         sink: &mut dyn RowSink,
     ) -> Result<Completion> {
         if let (Some(point), None) = (&self.point, &self.explain) {
-            let mut state = exec::fresh_state((*self.functions).clone());
+            let mut state = fresh_state((*self.functions).clone());
             let mut rt = Runtime { exec, params, state: &mut state };
             let rows = point.run(&mut rt, sink)?;
             return Ok(Completion { tag: self.tag, rows });
@@ -325,7 +324,7 @@ pub struct Execution {
 impl Execution {
     /// Creates an execution that has not started.
     pub fn new(planned: Arc<Planned>, params: Vec<Datum>) -> Self {
-        let state = exec::fresh_state((*planned.functions).clone());
+        let state = fresh_state((*planned.functions).clone());
         Self {
             planned,
             params,
@@ -381,7 +380,7 @@ impl Execution {
                 let lines = self.explain(options, exec)?;
                 self.lines = Some(lines.into_iter());
             } else {
-                self.step = Some(exec::start(&planned.root, &self.state));
+                self.step = Some(start(&planned.root, &self.state));
             }
         }
         let mut rows = 0;
@@ -450,7 +449,7 @@ impl Execution {
         if options.analyze {
             self.state.measures = Some(Measures::new(options.timing));
             let before = exec.environment.clock_timestamp();
-            let mut step = exec::start(&self.planned.root, &self.state);
+            let mut step = start(&self.planned.root, &self.state);
             let mut rt = Runtime { exec, params: &self.params, state: &mut self.state };
             while step.next(&mut self.row, &mut rt)? {
                 rt.tick()?;

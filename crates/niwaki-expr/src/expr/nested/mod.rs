@@ -10,12 +10,46 @@ use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 use super::{Expr, Running, Runtime, State, UserFunction};
-use crate::plan::SubPlan;
+use crate::plan::{PlanNode, SubPlan};
 use crate::spool::row_bytes;
+
+/// The use of a step's rows by its caller, as far as known before the step runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// The step runs anew for each surrounding row, and may read the values of those rows.
+    Around,
+    /// The caller may read only the first rows: this number, or a few more.
+    Some(usize),
+    /// The caller will read all rows.
+    All,
+}
+
+impl Demand {
+    /// The demand of a caller that may read any number of rows.
+    pub const SOME: Self = Self::Some(usize::MAX);
+
+    /// Returns the demand on the input of a step that reads its input to the end before its first
+    /// row.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        if self == Self::Around { Self::Around } else { Self::All }
+    }
+
+    /// Returns the demand on the input of a step that reads about one input row for each row that
+    /// it returns.
+    #[must_use]
+    pub fn about(self) -> Self {
+        if matches!(self, Self::Some(_)) { self } else { Self::SOME }
+    }
+}
 
 /// The executor of plans. It is above expressions, which ask it to run their nested queries and
 /// the functions of users.
 pub trait Executor: Send + Sync {
+    /// Starts the step of a node. If the caller wants all rows, a plan that can run in batches does,
+    /// and returns the rows of its batches one by one.
+    fn step(&self, plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running;
+
     /// Starts a nested query, for a caller that may read at most `limit` rows.
     fn start(&self, plan: &SubPlan, limit: usize, state: &State) -> Running;
 
