@@ -8,18 +8,20 @@ use pg_query::protobuf::{
     Constraint, CreateStmt, DropBehavior, Node, ObjectType, OnCommitAction, TypeName,
 };
 
+use super::definition::sequence_options;
 use super::foreign_key::foreign_key;
-use super::partition::{alter_partition, partition_by, partition_of};
-use super::read::{
+use super::nodes::{
     expression_text, options, persistence, relation_name, role_name, string_of, strings, unexpected,
 };
-use super::read_definition::sequence_options;
-use super::statement::{AlterColumn, AlterCommand, Utility};
-use super::table::{ColumnSpec, ConstraintSpec, ConstraintSpecKind, CreateTable, Like, OnCommit};
+use super::partition::{alter_partition, partition_by, partition_of};
 use super::type_name::{column_type, pseudo_type, serial_type};
 use crate::collation::collation_named;
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
+use crate::utility::statement::{
+    AlterColumn, AlterCommand, ColumnSpec, ConstraintSpec, ConstraintSpecKind, CreateTable, Like,
+    OnCommit, UserTypeName, Utility,
+};
 
 pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
     let unsupported = |what: &str| Err(SqlError::unsupported(what));
@@ -89,10 +91,10 @@ pub(super) fn on_commit(action: i32) -> Option<OnCommit> {
 pub(super) fn named_type(
     type_name: &TypeName,
     source: &str,
-) -> Result<(ColumnType, Option<super::UserTypeName>)> {
+) -> Result<(ColumnType, Option<UserTypeName>)> {
     match column_type(type_name, source) {
         Err(error) if error.sqlstate == "42704" => {
-            let user_type = super::types::user_type(type_name, source).ok_or(error)?;
+            let user_type = super::user_type::user_type(type_name, source).ok_or(error)?;
             Ok((ColumnType::new(TypeOid::UNKNOWN), Some(user_type)))
         }
         stored => Ok((stored?, None)),
@@ -107,7 +109,7 @@ pub(super) fn type_of_column(
     column: &str,
     type_name: &TypeName,
     source: &str,
-) -> Result<(ColumnType, Option<super::UserTypeName>)> {
+) -> Result<(ColumnType, Option<UserTypeName>)> {
     match pseudo_type(type_name) {
         Some(shown) => {
             let message = format!("column \"{column}\" has pseudo-type {shown}");

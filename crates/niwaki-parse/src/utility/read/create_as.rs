@@ -1,68 +1,15 @@
 //! CREATE TABLE AS, SELECT INTO and CREATE MATERIALIZED VIEW: relations filled by a query.
 
-use std::sync::Arc;
-
-use niwaki_env::stack::Deep;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{CreateTableAsStmt, IntoClause, ObjectType, SelectStmt};
 
-use super::read::{expression_text, options, persistence, relation_name, strings, unexpected};
-use super::read_table::on_commit;
-use super::statement::Utility;
-use super::table::{CreateTable, Persistence};
+use super::nodes::{expression_text, options, persistence, relation_name, strings, unexpected};
+use super::table::on_commit;
 use crate::error::{Result, SqlError};
 use crate::parse::part;
-
-/// CREATE TABLE AS, SELECT INTO, CREATE MATERIALIZED VIEW
-#[derive(Clone, Debug, PartialEq)]
-pub struct CreateTableAs {
-    /// The table, without its columns.
-    pub table: CreateTable,
-    /// Names of the first columns.
-    pub columns: Vec<String>,
-    /// The source of the rows.
-    pub rows: RowsOf,
-    /// True if the query's rows are inserted (WITH DATA).
-    pub with_data: bool,
-    /// The kind of statement.
-    pub form: CreateAsForm,
-}
-
-/// The statements that create a relation from a query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CreateAsForm {
-    /// CREATE TABLE AS
-    Table,
-    /// SELECT INTO
-    SelectInto,
-    /// CREATE MATERIALIZED VIEW
-    MaterializedView,
-}
-
-/// The source of a table's rows.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RowsOf {
-    /// A query, a `SelectStmt`.
-    Query(Arc<Deep<NodeEnum>>),
-    /// EXECUTE of a prepared statement.
-    Execute {
-        /// Its name.
-        name: String,
-        /// Values, as SQL text of constant expressions.
-        parameters: Vec<String>,
-    },
-}
-
-impl CreateTableAs {
-    /// Returns the statement's words in messages.
-    pub fn word(&self) -> &'static str {
-        match self.form {
-            CreateAsForm::Table => "CREATE TABLE AS",
-            CreateAsForm::SelectInto => "SELECT INTO",
-            CreateAsForm::MaterializedView => "CREATE MATERIALIZED VIEW",
-        }
-    }
-}
+use crate::utility::statement::{
+    CreateAsForm, CreateTable, CreateTableAs, Persistence, RowsOf, Utility,
+};
 
 pub(super) fn create_table_as(s: &CreateTableAsStmt, source: &str) -> Result<Utility> {
     let form = match s.objtype() {

@@ -4,14 +4,9 @@ use std::sync::Arc;
 
 use niwaki_env::stack::Deep;
 use pg_query::NodeEnum;
-use pg_query::protobuf::{
-    DeclareCursorStmt, FetchDirection, FetchStmt, LockClauseStrength, SelectStmt,
-};
+use pg_query::protobuf::{LockClauseStrength, SelectStmt};
 
-use super::read::{boxed, unexpected};
-use super::statement::Utility;
 use crate::error::{Result, SqlError};
-use crate::parse::part;
 
 /// DECLARE … CURSOR FOR
 #[derive(Clone, Debug, PartialEq)]
@@ -58,21 +53,6 @@ impl DeclareCursor {
     }
 }
 
-/// Returns the name of the query's first locking clause.
-fn lock_clause(select: &SelectStmt) -> Option<&'static str> {
-    let clause = select.locking_clause.first()?;
-    let Some(NodeEnum::LockingClause(clause)) = &clause.node else { return None };
-    if select.from_clause.is_empty() {
-        return None;
-    }
-    Some(match clause.strength() {
-        LockClauseStrength::LcsForkeyshare => "FOR KEY SHARE",
-        LockClauseStrength::LcsForshare => "FOR SHARE",
-        LockClauseStrength::LcsFornokeyupdate => "FOR NO KEY UPDATE",
-        _ => "FOR UPDATE",
-    })
-}
-
 /// A number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchCount {
@@ -106,50 +86,17 @@ pub struct Fetch {
     pub is_move: bool,
 }
 
-pub(super) fn declare(s: &DeclareCursorStmt, source: &str) -> Result<Utility> {
-    // Bits of the grammar.
-    let said = |option: i32| s.options & option != 0;
-    let (binary, scroll, no_scroll) = (said(0x0001), said(0x0002), said(0x0004));
-    let (insensitive, asensitive, hold) = (said(0x0008), said(0x0010), said(0x0020));
-    let both = |one: &str, other: &str| {
-        let message = format!("cannot specify both {one} and {other}");
-        Err(SqlError::new("42P11", message))
-    };
-    if scroll && no_scroll {
-        return both("SCROLL", "NO SCROLL");
+/// Returns the name of the query's first locking clause.
+fn lock_clause(select: &SelectStmt) -> Option<&'static str> {
+    let clause = select.locking_clause.first()?;
+    let Some(NodeEnum::LockingClause(clause)) = &clause.node else { return None };
+    if select.from_clause.is_empty() {
+        return None;
     }
-    if asensitive && insensitive {
-        return both("ASENSITIVE", "INSENSITIVE");
-    }
-    let query = boxed(s.query.as_deref(), "DECLARE")?;
-    if !matches!(query, NodeEnum::SelectStmt(_)) {
-        return Err(unexpected("DECLARE"));
-    }
-    Ok(Utility::DeclareCursor(Box::new(DeclareCursor {
-        name: s.portalname.clone(),
-        query: part(query, source),
-        scroll: (scroll || no_scroll).then_some(scroll),
-        hold,
-        binary,
-        insensitive,
-    })))
-}
-
-pub(super) fn fetch(s: &FetchStmt) -> Result<Utility> {
-    // The grammar's value for ALL. Numbers in a statement are smaller.
-    let count = match s.how_many {
-        i64::MAX => FetchCount::All,
-        rows => FetchCount::Rows(rows.unsigned_abs()),
-    };
-    let back = s.how_many < 0;
-    let to = match s.direction() {
-        FetchDirection::FetchForward if back => FetchTo::Backward(count),
-        FetchDirection::FetchForward => FetchTo::Forward(count),
-        FetchDirection::FetchBackward if back => FetchTo::Forward(count),
-        FetchDirection::FetchBackward => FetchTo::Backward(count),
-        FetchDirection::FetchAbsolute => FetchTo::Absolute(s.how_many),
-        FetchDirection::FetchRelative => FetchTo::Relative(s.how_many),
-        FetchDirection::Undefined => return Err(unexpected("FETCH")),
-    };
-    Ok(Utility::Fetch(Fetch { name: s.portalname.clone(), to, is_move: s.ismove }))
+    Some(match clause.strength() {
+        LockClauseStrength::LcsForkeyshare => "FOR KEY SHARE",
+        LockClauseStrength::LcsForshare => "FOR SHARE",
+        LockClauseStrength::LcsFornokeyupdate => "FOR NO KEY UPDATE",
+        _ => "FOR UPDATE",
+    })
 }

@@ -3,30 +3,9 @@
 use niwaki_catalog::{ConstraintTime, ReferentialAction};
 use pg_query::protobuf::Constraint;
 
-use super::read::{relation_name, strings, unexpected};
-use super::statement::Name;
+use super::nodes::{relation_name, strings, unexpected};
 use crate::error::{Result, SqlError};
-
-/// FOREIGN KEY (…) REFERENCES …
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForeignKeySpec {
-    /// Referencing columns. For a column constraint, the column itself.
-    pub columns: Vec<String>,
-    /// The referenced table.
-    pub references: Name,
-    /// Referenced columns; empty for the primary key.
-    pub referenced: Vec<String>,
-    /// ON UPDATE
-    pub on_update: ReferentialAction,
-    /// ON DELETE
-    pub on_delete: ReferentialAction,
-    /// Columns that ON DELETE sets; empty for all.
-    pub set_columns: Vec<String>,
-    /// MATCH FULL
-    pub match_full: bool,
-    /// DEFERRABLE, and INITIALLY DEFERRED.
-    pub check_time: ConstraintTime,
-}
+use crate::utility::statement::ForeignKeySpec;
 
 pub(super) fn foreign_key(
     k: &Constraint,

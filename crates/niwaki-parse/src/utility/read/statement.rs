@@ -1,29 +1,28 @@
 //! Conversion of syntax trees to [`Utility`] statements.
 
 use niwaki_catalog::RelationKind;
-use niwaki_env::stack::{self, Deep, TooDeep};
+use niwaki_env::stack::{self, Deep};
 use niwaki_settings::settings::{is_buffer_usage_limit, parse_kilobytes};
-use niwaki_types::{Datum, InputContext, TextSettings};
+use pg_query::NodeEnum;
 use pg_query::protobuf::{
-    self, DefElem, DropBehavior, Node, ObjectType, RangeVar, TransactionStmt, TransactionStmtKind,
-    VariableSetKind, VariableSetStmt, a_const,
+    self, DefElem, DropBehavior, Node, ObjectType, TransactionStmt, TransactionStmtKind,
 };
-use pg_query::{DeparseOptions, NodeEnum};
 
-use super::function::{self, FunctionStatement};
-use super::statement::{
-    Drop, IndexCleanup, LockMode, Name, Rename, RenameTarget, SetCommand, TransactionCommand,
-    TransactionModes, Utility, Vacuum, VacuumTarget,
+use super::nodes::{
+    boxed, elements, expression_text, names, qualified, relation_name, role_name, string_of,
+    strings, switch_of, unexpected,
 };
-use super::table::Persistence;
-use super::trigger::{self, TriggerStatement};
-use super::type_name::column_type;
-use super::types::{self, TypeStatement};
+use super::setting::{modes, variable_set};
 use super::{
-    create_as, cursor, database, domain, extension, read_copy, read_definition, read_table,
+    copy, create_as, cursor, database, definition, domain, extension, function, table, trigger,
+    user_type,
 };
 use crate::error::{Result, SqlError};
 use crate::parse::{part, position_of};
+use crate::utility::statement::{
+    Drop, FunctionStatement, IndexCleanup, LockMode, Name, Rename, RenameTarget,
+    TransactionCommand, TriggerStatement, TypeStatement, Utility, Vacuum, VacuumTarget,
+};
 
 /// Returns the utility statement of a syntax tree. Returns `None` for a query (SELECT, INSERT,
 /// UPDATE, DELETE, MERGE, VALUES, EXPLAIN), which analysis and planning handle.
@@ -56,7 +55,7 @@ fn read_here(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
             Utility::SetConstraints { names: names(&s.constraints, source)?, deferred: s.deferred }
         }
         NodeEnum::VariableShowStmt(s) => Utility::Show(s.name.clone()),
-        NodeEnum::CreateStmt(s) => read_table::create_table(s, source)?,
+        NodeEnum::CreateStmt(s) => table::create_table(s, source)?,
         NodeEnum::CreateTableAsStmt(s) => create_as::create_table_as(s, source)?,
         NodeEnum::RefreshMatViewStmt(s) => Utility::Refresh {
             name: relation_name(s.relation.as_ref(), source)?,
@@ -64,13 +63,13 @@ fn read_here(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
             with_data: !s.skip_data,
         },
         NodeEnum::ViewStmt(s) => super::view::create_view(s, source)?,
-        NodeEnum::AlterTableStmt(s) => read_table::alter_table(s, source)?,
-        NodeEnum::ReindexStmt(s) => read_definition::reindex(s, source)?,
-        NodeEnum::IndexStmt(s) => read_definition::create_index(s, source)?,
-        NodeEnum::CreateSeqStmt(s) => read_definition::create_sequence(s, source)?,
+        NodeEnum::AlterTableStmt(s) => table::alter_table(s, source)?,
+        NodeEnum::ReindexStmt(s) => definition::reindex(s, source)?,
+        NodeEnum::IndexStmt(s) => definition::create_index(s, source)?,
+        NodeEnum::CreateSeqStmt(s) => definition::create_sequence(s, source)?,
         NodeEnum::AlterSeqStmt(s) => Utility::AlterSequence {
             name: relation_name(s.sequence.as_ref(), source)?,
-            options: Box::new(read_definition::sequence_options(&s.options, source)?),
+            options: Box::new(definition::sequence_options(&s.options, source)?),
             if_exists: s.missing_ok,
         },
         NodeEnum::CreateSchemaStmt(s) => {
@@ -86,16 +85,16 @@ fn read_here(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         NodeEnum::DropdbStmt(s) => database::drop(s),
         NodeEnum::AlterDatabaseStmt(s) => database::alter(s)?,
         NodeEnum::AlterDatabaseSetStmt(s) => database::set(s)?,
-        NodeEnum::CreateEnumStmt(s) => types::create_enum(s)?,
-        NodeEnum::CompositeTypeStmt(s) => types::create_composite(s, source)?,
-        NodeEnum::AlterEnumStmt(s) => types::alter_enum(s)?,
+        NodeEnum::CreateEnumStmt(s) => user_type::create_enum(s)?,
+        NodeEnum::CompositeTypeStmt(s) => user_type::create_composite(s, source)?,
+        NodeEnum::AlterEnumStmt(s) => user_type::alter_enum(s)?,
         NodeEnum::CreateDomainStmt(s) => domain::create_domain(s, source)?,
         NodeEnum::AlterDomainStmt(s) => domain::alter_domain(s)?,
         NodeEnum::DropStmt(s)
             if s.remove_type == ObjectType::ObjectType as i32
                 || s.remove_type == ObjectType::ObjectDomain as i32 =>
         {
-            types::drop_types(s)?
+            user_type::drop_types(s)?
         }
         NodeEnum::DropStmt(s) if function::is_function(s.remove_type)? => {
             function::drop_functions(s, source)?
@@ -115,14 +114,14 @@ fn read_here(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         },
         NodeEnum::VacuumStmt(s) => Utility::Vacuum(vacuum(s, source)?),
         NodeEnum::CheckPointStmt(_) => Utility::Checkpoint,
-        NodeEnum::CopyStmt(s) => Utility::Copy(Box::new(read_copy::copy(s, source)?)),
+        NodeEnum::CopyStmt(s) => Utility::Copy(Box::new(copy::copy(s, source)?)),
         NodeEnum::PrepareStmt(s) => Utility::Prepare {
             name: s.name.clone(),
             types: s
                 .argtypes
                 .iter()
                 .map(|n| match n.node.as_ref() {
-                    Some(NodeEnum::TypeName(t)) => read_table::named_type(t, source),
+                    Some(NodeEnum::TypeName(t)) => table::named_type(t, source),
                     _ => Err(unexpected("PREPARE")),
                 })
                 .collect::<Result<_>>()?,
@@ -204,115 +203,6 @@ fn transaction(s: &TransactionStmt) -> Result<TransactionCommand> {
     })
 }
 
-/// Options of BEGIN and SET TRANSACTION.
-fn modes(options: &[Node]) -> Result<TransactionModes> {
-    let mut modes = TransactionModes::default();
-    for element in elements(options) {
-        match element.defname.as_str() {
-            "transaction_isolation" => {
-                modes.repeatable_read = Some(match string_of(element).as_deref() {
-                    Some("read committed" | "read uncommitted") => false,
-                    Some("repeatable read") => true,
-                    _ => return Err(SqlError::unsupported("isolation level SERIALIZABLE")),
-                });
-            }
-            "transaction_read_only" => modes.read_only = Some(int_of(element) != Some(0)),
-            "transaction_deferrable" => modes.deferrable = Some(int_of(element) != Some(0)),
-            other => return Err(SqlError::unsupported(format!("transaction mode {other}"))),
-        }
-    }
-    Ok(modes)
-}
-
-pub(super) fn variable_set(s: &VariableSetStmt) -> Result<SetCommand> {
-    use VariableSetKind as K;
-    let name = s.name.clone();
-    let local = s.is_local;
-    Ok(match K::try_from(s.kind).unwrap_or(K::Undefined) {
-        K::VarSetValue => {
-            // SET TIME ZONE LOCAL and DEFAULT arrive as VarSetDefault.
-            let values = s.args.iter().map(set_argument).collect::<Result<Vec<_>>>()?;
-            let list = matches!(name.as_str(), "search_path" | "datestyle" | "temp_tablespaces");
-            let value = if list {
-                values
-                    .iter()
-                    .map(|(v, _)| niwaki_settings::settings::quote_list_item(v, &name))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            } else {
-                match values.as_slice() {
-                    [(one, _)] => one.clone(),
-                    _ => {
-                        return Err(SqlError::new(
-                            "22023",
-                            format!("SET {name} takes only one argument"),
-                        ));
-                    }
-                }
-            };
-            SetCommand::Value { name, value, local }
-        }
-        K::VarSetDefault => SetCommand::Default { name, local, reset: false },
-        K::VarReset => SetCommand::Default { name, local, reset: true },
-        K::VarResetAll => SetCommand::ResetAll,
-        K::VarSetMulti => match name.as_str() {
-            "TRANSACTION" => SetCommand::Transaction { modes: modes(&s.args)?, session: false },
-            "SESSION CHARACTERISTICS" => {
-                SetCommand::Transaction { modes: modes(&s.args)?, session: true }
-            }
-            other => return Err(SqlError::unsupported(format!("SET {other}"))),
-        },
-        K::VarSetCurrent => return Err(SqlError::unsupported("SET … FROM CURRENT")),
-        K::Undefined => return Err(unexpected("SET")),
-    })
-}
-
-/// Returns the text of a SET value, and whether it was quoted.
-fn set_argument(node: &Node) -> Result<(String, bool)> {
-    match node.node.as_ref() {
-        Some(NodeEnum::AConst(c)) => Ok(match &c.val {
-            Some(a_const::Val::Ival(v)) => (v.ival.to_string(), false),
-            Some(a_const::Val::Fval(v)) => (v.fval.clone(), false),
-            Some(a_const::Val::Boolval(v)) => (v.boolval.to_string(), false),
-            Some(a_const::Val::Sval(v)) => (v.sval.clone(), true),
-            // Zero arrives as an integer without a value.
-            None if !c.isnull => ("0".to_owned(), false),
-            _ => return Err(unexpected("SET")),
-        }),
-        Some(NodeEnum::TypeCast(cast)) => Ok((zone_of_interval(cast)?, true)),
-        _ => Err(unexpected("SET")),
-    }
-}
-
-/// Reads `SET TIME ZONE INTERVAL '-08:00' HOUR TO MINUTE`; returns the hours east of Greenwich,
-/// which name a time zone.
-fn zone_of_interval(cast: &protobuf::TypeCast) -> Result<String> {
-    let literal = cast.arg.as_ref().and_then(|arg| match arg.node.as_ref()? {
-        NodeEnum::AConst(constant) => match constant.val.as_ref()? {
-            a_const::Val::Sval(text) => Some(text.sval.as_str()),
-            _ => None,
-        },
-        _ => None,
-    });
-    let (Some(text), Some(name)) = (literal, cast.type_name.as_ref()) else {
-        return Err(unexpected("SET TIME ZONE INTERVAL"));
-    };
-    let kind = column_type(name, "")?;
-    let settings = TextSettings::default();
-    let context = InputContext { settings: &settings, now: 0 };
-    let Datum::Interval(interval) = niwaki_types::input(kind, text, &context)? else {
-        return Err(unexpected("SET TIME ZONE INTERVAL"));
-    };
-    let part = match (interval.months, interval.days) {
-        (0, 0) => return Ok((interval.micros as f64 / 3.6e9).to_string()),
-        (0, _) => "days",
-        _ => "months",
-    };
-    let message = format!("invalid value for parameter \"TimeZone\": \"INTERVAL '{text}'\"");
-    let detail = format!("Cannot specify {part} in time zone interval.");
-    Err(SqlError::new("22023", message).with_detail(detail))
-}
-
 fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
     let kind = match ObjectType::try_from(s.remove_type).unwrap_or(ObjectType::Undefined) {
         ObjectType::ObjectTable => Some(RelationKind::Table),
@@ -347,7 +237,8 @@ fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
 
 fn set_schema(s: &protobuf::AlterObjectSchemaStmt, source: &str) -> Result<Utility> {
     let schema = s.newschema.clone();
-    if let Some((name, domain)) = types::type_of_statement(s.object_type, s.object.as_deref())? {
+    if let Some((name, domain)) = user_type::type_of_statement(s.object_type, s.object.as_deref())?
+    {
         return Ok(Utility::Type(TypeStatement::SetSchema { name, schema, domain }));
     }
     if function::is_function(s.object_type)? {
@@ -363,7 +254,8 @@ fn set_schema(s: &protobuf::AlterObjectSchemaStmt, source: &str) -> Result<Utili
 }
 
 fn owner(s: &protobuf::AlterOwnerStmt, source: &str) -> Result<Utility> {
-    if let Some((name, domain)) = types::type_of_statement(s.object_type, s.object.as_deref())? {
+    if let Some((name, domain)) = user_type::type_of_statement(s.object_type, s.object.as_deref())?
+    {
         let role = role_name(s.newowner.as_ref())?;
         return Ok(Utility::Type(TypeStatement::Owner { name, role, domain }));
     }
@@ -389,14 +281,6 @@ fn owner(s: &protobuf::AlterOwnerStmt, source: &str) -> Result<Utility> {
     }
 }
 
-/// Returns the role that a statement names. CURRENT_USER and similar have no name, and mean the
-/// only role.
-pub(super) fn role_name(role: Option<&protobuf::RoleSpec>) -> Result<String> {
-    let role = role.ok_or_else(|| unexpected("OWNER TO"))?;
-    let name = if role.rolename.is_empty() { "postgres" } else { &role.rolename };
-    Ok(name.to_owned())
-}
-
 /// Returns the kind of relation that a statement names. `what` begins the message for other kinds.
 fn kind_of(object: i32, what: &str) -> Result<RelationKind> {
     match ObjectType::try_from(object) {
@@ -420,7 +304,8 @@ fn rename(s: &protobuf::RenameStmt, source: &str) -> Result<Utility> {
     if s.rename_type == ObjectType::ObjectDatabase as i32 {
         return Ok(database::rename(s));
     }
-    if let Some((name, domain)) = types::type_of_statement(s.rename_type, s.object.as_deref())? {
+    if let Some((name, domain)) = user_type::type_of_statement(s.rename_type, s.object.as_deref())?
+    {
         let to = s.newname.clone();
         return Ok(Utility::Type(TypeStatement::Rename { name, to, domain }));
     }
@@ -564,166 +449,6 @@ fn buffer_usage_limit(value: Option<&str>) -> Result<i64> {
             "BUFFER_USAGE_LIMIT option must be 0 or between 128 kB and 16777216 kB",
         )
     })
-}
-
-// Helpers for the readers of this module.
-
-pub(super) fn unexpected(what: &str) -> SqlError {
-    SqlError::unsupported(format!("this form of {what}"))
-}
-
-pub(super) fn boxed<'a>(node: Option<&'a Node>, what: &str) -> Result<&'a NodeEnum> {
-    node.and_then(|n| n.node.as_ref()).ok_or_else(|| unexpected(what))
-}
-
-/// Returns the SQL text of an expression, as stored for defaults and checks.
-///
-/// # Errors
-/// XX000 if the library cannot deparse what it parsed.
-pub fn expression_text(node: &Node) -> Result<String> {
-    let select = protobuf::SelectStmt {
-        target_list: vec![Node {
-            node: Some(NodeEnum::ResTarget(Box::new(protobuf::ResTarget {
-                val: Some(Box::new(node.clone())),
-                ..protobuf::ResTarget::default()
-            }))),
-        }],
-        limit_option: protobuf::LimitOption::Default as i32,
-        op: protobuf::SetOperation::SetopNone as i32,
-        ..protobuf::SelectStmt::default()
-    };
-    let text = NodeEnum::SelectStmt(Box::new(select))
-        .deparse(DeparseOptions::default())
-        .map_err(|error| unwritten("an expression", &error))?;
-    Ok(text.strip_prefix("SELECT ").unwrap_or(&text).to_owned())
-}
-
-/// Returns the SQL text of a query, as stored for views.
-///
-/// # Errors
-/// XX000 if the library cannot deparse what it parsed.
-pub fn query_text(select: &protobuf::SelectStmt) -> Result<String> {
-    NodeEnum::SelectStmt(Box::new(select.clone()))
-        .deparse(DeparseOptions::default())
-        .map_err(|error| unwritten("a query", &error))
-}
-
-fn unwritten(what: &str, error: &pg_query::Error) -> SqlError {
-    let error = error.to_string();
-    if error.contains("stack depth limit") || error.contains("protobuf") {
-        return SqlError::from(TooDeep);
-    }
-    SqlError::internal(format!("could not write {what}: {error}"))
-}
-
-pub(super) fn relation_name(relation: Option<&RangeVar>, source: &str) -> Result<Name> {
-    let r = relation.ok_or_else(|| unexpected("statement without a relation"))?;
-    Ok(Name {
-        database: (!r.catalogname.is_empty()).then(|| r.catalogname.clone()),
-        schema: (!r.schemaname.is_empty()).then(|| r.schemaname.clone()),
-        name: r.relname.clone(),
-        position: position_of(source, r.location),
-        only: !r.inh,
-    })
-}
-
-/// Returns the persistence given before TABLE or SEQUENCE, or by the schema name.
-pub(super) fn persistence(relation: Option<&RangeVar>) -> Persistence {
-    match relation.map(|r| (r.relpersistence.as_str(), r.schemaname.as_str())) {
-        Some(("u", _)) => Persistence::Unlogged,
-        Some(("t", _) | (_, "pg_temp")) => Persistence::Temporary,
-        _ => Persistence::Permanent,
-    }
-}
-
-fn names(nodes: &[Node], source: &str) -> Result<Vec<Name>> {
-    nodes
-        .iter()
-        .map(|n| match n.node.as_ref() {
-            Some(NodeEnum::RangeVar(r)) => relation_name(Some(r), source),
-            _ => Err(unexpected("list of tables")),
-        })
-        .collect()
-}
-
-pub(super) fn qualified(parts: &[String]) -> Result<Name> {
-    match parts {
-        [name] => Ok(Name { name: name.clone(), ..Name::default() }),
-        [schema, name] => {
-            Ok(Name { schema: Some(schema.clone()), name: name.clone(), ..Name::default() })
-        }
-        [database, schema, name] => Ok(Name {
-            database: Some(database.clone()),
-            schema: Some(schema.clone()),
-            name: name.clone(),
-            ..Name::default()
-        }),
-        _ => Err(unexpected("qualified name")),
-    }
-}
-
-pub(super) fn strings(nodes: &[Node]) -> Vec<String> {
-    nodes
-        .iter()
-        .filter_map(|n| match n.node.as_ref() {
-            Some(NodeEnum::String(s)) => Some(s.sval.clone()),
-            _ => None,
-        })
-        .collect()
-}
-
-pub(super) fn elements(nodes: &[Node]) -> impl Iterator<Item = &DefElem> {
-    nodes.iter().filter_map(|n| match n.node.as_ref() {
-        Some(NodeEnum::DefElem(d)) => Some(&**d),
-        _ => None,
-    })
-}
-
-/// Returns the text of an option's value, whatever its form; `None` if there is no value.
-pub(super) fn string_of(element: &DefElem) -> Option<String> {
-    match element.arg.as_deref()?.node.as_ref()? {
-        NodeEnum::String(s) => Some(s.sval.clone()),
-        NodeEnum::Integer(i) => Some(i.ival.to_string()),
-        NodeEnum::Float(f) => Some(f.fval.clone()),
-        NodeEnum::Boolean(b) => Some(b.boolval.to_string()),
-        NodeEnum::TypeName(t) => Some(strings(&t.names).pop()?),
-        NodeEnum::AConst(c) => match &c.val {
-            Some(a_const::Val::Ival(v)) => Some(v.ival.to_string()),
-            Some(a_const::Val::Fval(v)) => Some(v.fval.clone()),
-            Some(a_const::Val::Sval(v)) => Some(v.sval.clone()),
-            Some(a_const::Val::Boolval(v)) => Some(v.boolval.to_string()),
-            None if !c.isnull => Some("0".to_owned()),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-pub(super) fn int_of(element: &DefElem) -> Option<i64> {
-    string_of(element)?.parse().ok()
-}
-
-/// Reads a Boolean option, which is on without a value. It accepts fewer words than settings do.
-pub(super) fn switch_of(element: &DefElem) -> Result<bool> {
-    let Some(text) = string_of(element) else { return Ok(true) };
-    match text.to_ascii_lowercase().as_str() {
-        "on" | "true" | "1" => Ok(true),
-        "off" | "false" | "0" => Ok(false),
-        _ => {
-            let message = format!("{} requires a Boolean value", element.defname);
-            Err(SqlError::new("42601", message))
-        }
-    }
-}
-
-/// Returns the WITH options as written; options of a namespace (`toast.…`) have its name as a
-/// prefix.
-pub(super) fn options(nodes: &[Node]) -> Vec<(String, Option<String>)> {
-    let name = |e: &DefElem| match e.defnamespace.as_str() {
-        "" => e.defname.clone(),
-        namespace => format!("{namespace}.{}", e.defname),
-    };
-    elements(nodes).map(|e| (name(e), string_of(e))).collect()
 }
 
 /// Returns the name of an unsupported statement for its error.

@@ -9,203 +9,15 @@ use pg_query::protobuf::{
 };
 use pg_query::{Node, NodeEnum};
 
-use super::read::{
+use super::nodes::{
     elements, expression_text, qualified, string_of, strings, switch_of, unexpected,
 };
-use super::read_table::named_type;
-use super::statement::{Name, Utility};
-use super::types::UserTypeName;
+use super::table::named_type;
 use crate::error::{Result, SqlError};
-
-/// A type in a statement on functions: a built-in type, or a user's type by name.
-pub type ArgumentType = (ColumnType, Option<UserTypeName>);
-
-/// CREATE FUNCTION
-#[derive(Clone, Debug, PartialEq)]
-pub struct CreateFunction {
-    /// Name.
-    pub name: Name,
-    /// OR REPLACE
-    pub replace: bool,
-    /// Name of the language.
-    pub language: String,
-    /// Its parameters.
-    pub parameters: Vec<ParameterSpec>,
-    /// The type of the result, if given.
-    pub returns: Option<TypeName>,
-    /// True if the result type is `trigger`.
-    pub for_triggers: bool,
-    /// The body.
-    pub body: String,
-    /// The other properties.
-    pub traits: FunctionTraits,
-}
-
-/// A parameter in CREATE FUNCTION.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ParameterSpec {
-    /// Its name; empty if unnamed.
-    pub name: String,
-    /// Its mode.
-    pub mode: ParameterMode,
-    /// The name of its type.
-    pub kind: TypeName,
-    /// The text of its default.
-    pub default: Option<String>,
-}
-
-/// A function's name in a statement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FunctionName {
-    /// Its name.
-    pub name: Name,
-    /// The argument types, if given. Without them, the function's name must be unique.
-    pub arguments: Option<Vec<ArgumentType>>,
-    /// The argument types as written, for messages about a missing function.
-    pub written: Vec<String>,
-}
-
-/// A statement on functions.
-#[derive(Clone, Debug, PartialEq)]
-pub enum FunctionStatement {
-    /// CREATE FUNCTION
-    Create(Box<CreateFunction>),
-    /// DROP FUNCTION, DROP ROUTINE
-    Drop {
-        /// The functions.
-        functions: Vec<FunctionName>,
-        /// IF EXISTS
-        if_exists: bool,
-        /// CASCADE
-        cascade: bool,
-        /// The statement's command tag.
-        tag: &'static str,
-    },
-    /// ALTER FUNCTION … RENAME TO
-    Rename {
-        /// The function.
-        function: FunctionName,
-        /// Its new name.
-        to: String,
-    },
-    /// ALTER FUNCTION … OWNER TO
-    Owner {
-        /// The function.
-        function: FunctionName,
-        /// The new owner.
-        role: String,
-    },
-    /// ALTER FUNCTION … SET SCHEMA
-    SetSchema {
-        /// The function.
-        function: FunctionName,
-        /// Its new schema.
-        schema: String,
-    },
-    /// ALTER FUNCTION … IMMUTABLE, STRICT, COST and similar.
-    Alter {
-        /// The function.
-        function: FunctionName,
-        /// The changes.
-        changes: TraitChanges,
-    },
-}
-
-impl FunctionStatement {
-    /// Returns the command tag.
-    pub fn tag(&self) -> &'static str {
-        match self {
-            Self::Create(_) => "CREATE FUNCTION",
-            Self::Drop { tag, .. } => tag,
-            _ => "ALTER FUNCTION",
-        }
-    }
-}
-
-/// Properties of a function in a statement, besides its signature and body.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TraitChanges {
-    /// IMMUTABLE, STABLE, VOLATILE
-    pub volatility: Option<FunctionVolatility>,
-    /// STRICT, CALLED ON NULL INPUT
-    pub strict: Option<bool>,
-    /// LEAKPROOF
-    pub leakproof: Option<bool>,
-    /// PARALLEL
-    pub parallel: Option<FunctionParallel>,
-    /// COST
-    pub cost: Option<f64>,
-    /// ROWS
-    pub rows: Option<f64>,
-}
-
-impl TraitChanges {
-    /// Applies the changes.
-    pub fn apply(&self, traits: &mut FunctionTraits) {
-        traits.volatility = self.volatility.unwrap_or(traits.volatility);
-        traits.strict = self.strict.unwrap_or(traits.strict);
-        traits.leakproof = self.leakproof.unwrap_or(traits.leakproof);
-        traits.parallel = self.parallel.unwrap_or(traits.parallel);
-        traits.cost = self.cost.or(traits.cost);
-        traits.rows = self.rows.or(traits.rows);
-    }
-
-    /// Takes an option over; returns false if the option is unknown here.
-    fn take(&mut self, option: &DefElem) -> Result<bool> {
-        let twice = || Err(SqlError::new("42601", "conflicting or redundant options"));
-        match option.defname.as_str() {
-            "volatility" => {
-                if self.volatility.is_some() {
-                    return twice();
-                }
-                self.volatility = Some(match string_of(option).as_deref() {
-                    Some("immutable") => FunctionVolatility::Immutable,
-                    Some("stable") => FunctionVolatility::Stable,
-                    _ => FunctionVolatility::Volatile,
-                });
-            }
-            "strict" if self.strict.is_some() => return twice(),
-            "strict" => self.strict = Some(switch_of(option)?),
-            "leakproof" if self.leakproof.is_some() => return twice(),
-            "leakproof" => self.leakproof = Some(switch_of(option)?),
-            "parallel" => {
-                if self.parallel.is_some() {
-                    return twice();
-                }
-                self.parallel = Some(match string_of(option).as_deref() {
-                    Some("safe") => FunctionParallel::Safe,
-                    Some("restricted") => FunctionParallel::Restricted,
-                    Some("unsafe") => FunctionParallel::Unsafe,
-                    _ => {
-                        let message = "parameter \"parallel\" must be SAFE, RESTRICTED, or UNSAFE";
-                        return Err(SqlError::new("42601", message));
-                    }
-                });
-            }
-            "cost" => {
-                let cost = string_of(option).and_then(|text| text.parse::<f64>().ok());
-                let cost = cost.filter(|cost| *cost > 0.0 && cost.is_finite());
-                let wrong = || SqlError::new("22023", "COST must be positive");
-                self.cost = Some(cost.ok_or_else(wrong)?);
-            }
-            // There is a single, all-powerful role: the caller and the owner have the same rights.
-            "security" if !switch_of(option)? => {}
-            "security" => return Err(SqlError::unsupported("SECURITY DEFINER")),
-            "rows" => {
-                let rows = string_of(option).and_then(|text| text.parse::<f64>().ok());
-                let rows = rows.filter(|rows| *rows > 0.0 && rows.is_finite());
-                let wrong = || SqlError::new("22023", "ROWS must be positive");
-                self.rows = Some(rows.ok_or_else(wrong)?);
-            }
-            "set" => return Err(SqlError::unsupported("SET of a function")),
-            "support" => return Err(SqlError::unsupported("SUPPORT of a function")),
-            "transform" => return Err(SqlError::unsupported("TRANSFORM of a function")),
-            "window" => return Err(SqlError::unsupported("WINDOW of a function")),
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-}
+use crate::utility::statement::{
+    ArgumentType, CreateFunction, FunctionName, FunctionStatement, ParameterSpec, TraitChanges,
+    Utility,
+};
 
 pub(super) fn create_function(s: &protobuf::CreateFunctionStmt) -> Result<Utility> {
     if s.is_procedure {
@@ -377,4 +189,62 @@ pub(super) fn alter_function(s: &protobuf::AlterFunctionStmt, source: &str) -> R
     }
     let function = function_name(object, source)?;
     Ok(Utility::Function(FunctionStatement::Alter { function, changes }))
+}
+
+impl TraitChanges {
+    /// Takes an option over; returns false if the option is unknown here.
+    fn take(&mut self, option: &DefElem) -> Result<bool> {
+        let twice = || Err(SqlError::new("42601", "conflicting or redundant options"));
+        match option.defname.as_str() {
+            "volatility" => {
+                if self.volatility.is_some() {
+                    return twice();
+                }
+                self.volatility = Some(match string_of(option).as_deref() {
+                    Some("immutable") => FunctionVolatility::Immutable,
+                    Some("stable") => FunctionVolatility::Stable,
+                    _ => FunctionVolatility::Volatile,
+                });
+            }
+            "strict" if self.strict.is_some() => return twice(),
+            "strict" => self.strict = Some(switch_of(option)?),
+            "leakproof" if self.leakproof.is_some() => return twice(),
+            "leakproof" => self.leakproof = Some(switch_of(option)?),
+            "parallel" => {
+                if self.parallel.is_some() {
+                    return twice();
+                }
+                self.parallel = Some(match string_of(option).as_deref() {
+                    Some("safe") => FunctionParallel::Safe,
+                    Some("restricted") => FunctionParallel::Restricted,
+                    Some("unsafe") => FunctionParallel::Unsafe,
+                    _ => {
+                        let message = "parameter \"parallel\" must be SAFE, RESTRICTED, or UNSAFE";
+                        return Err(SqlError::new("42601", message));
+                    }
+                });
+            }
+            "cost" => {
+                let cost = string_of(option).and_then(|text| text.parse::<f64>().ok());
+                let cost = cost.filter(|cost| *cost > 0.0 && cost.is_finite());
+                let wrong = || SqlError::new("22023", "COST must be positive");
+                self.cost = Some(cost.ok_or_else(wrong)?);
+            }
+            // There is a single, all-powerful role: the caller and the owner have the same rights.
+            "security" if !switch_of(option)? => {}
+            "security" => return Err(SqlError::unsupported("SECURITY DEFINER")),
+            "rows" => {
+                let rows = string_of(option).and_then(|text| text.parse::<f64>().ok());
+                let rows = rows.filter(|rows| *rows > 0.0 && rows.is_finite());
+                let wrong = || SqlError::new("22023", "ROWS must be positive");
+                self.rows = Some(rows.ok_or_else(wrong)?);
+            }
+            "set" => return Err(SqlError::unsupported("SET of a function")),
+            "support" => return Err(SqlError::unsupported("SUPPORT of a function")),
+            "transform" => return Err(SqlError::unsupported("TRANSFORM of a function")),
+            "window" => return Err(SqlError::unsupported("WINDOW of a function")),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
 }

@@ -3,10 +3,10 @@
 use pg_query::protobuf::{CopyStmt, DefElem};
 use pg_query::{Node, NodeEnum};
 
-use super::read::{elements, expression_text, relation_name, string_of, strings, switch_of};
-use super::statement::{ColumnChoice, Copy, CopyDirection, CopyOptions, CopySource, Csv};
+use super::nodes::{elements, expression_text, relation_name, string_of, strings, switch_of};
 use crate::error::{Result, SqlError};
 use crate::parse::{part, position_of};
+use crate::utility::statement::{ColumnChoice, Copy, CopyDirection, CopyOptions, CopySource, Csv};
 
 pub(super) fn copy(s: &CopyStmt, source: &str) -> Result<Copy> {
     if s.is_program {

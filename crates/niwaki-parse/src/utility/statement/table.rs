@@ -1,11 +1,30 @@
 //! The types of parsed CREATE TABLE and CREATE INDEX statements.
 
-use niwaki_catalog::{ConstraintTime, Identity, Oid};
+use niwaki_catalog::{ConstraintTime, Identity, Oid, ReferentialAction};
 use niwaki_types::ColumnType;
 
-use super::UserTypeName;
-use super::foreign_key::ForeignKeySpec;
-use super::statement::{Name, SequenceOptions};
+use super::{Name, PartitionBy, PartitionOfSpec, SequenceOptions, UserTypeName};
+
+/// FOREIGN KEY (…) REFERENCES …
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignKeySpec {
+    /// Referencing columns. For a column constraint, the column itself.
+    pub columns: Vec<String>,
+    /// The referenced table.
+    pub references: Name,
+    /// Referenced columns; empty for the primary key.
+    pub referenced: Vec<String>,
+    /// ON UPDATE
+    pub on_update: ReferentialAction,
+    /// ON DELETE
+    pub on_delete: ReferentialAction,
+    /// Columns that ON DELETE sets; empty for all.
+    pub set_columns: Vec<String>,
+    /// MATCH FULL
+    pub match_full: bool,
+    /// DEFERRABLE, and INITIALLY DEFERRED.
+    pub check_time: ConstraintTime,
+}
 
 /// A column of CREATE TABLE or ADD COLUMN.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,7 +144,7 @@ pub struct Like {
     /// Number of the new table's own columns before the copied ones.
     pub position: usize,
     /// The included objects: bits of the grammar.
-    pub(super) options: u32,
+    pub(crate) options: u32,
 }
 
 impl Like {
@@ -173,9 +192,9 @@ pub struct CreateTable {
     /// WITH options.
     pub options: Vec<(String, Option<String>)>,
     /// PARTITION BY
-    pub partition_by: Option<super::PartitionBy>,
+    pub partition_by: Option<PartitionBy>,
     /// PARTITION OF. The columns and constraints come from the partitioned table.
-    pub partition_of: Option<super::PartitionOfSpec>,
+    pub partition_of: Option<PartitionOfSpec>,
 }
 
 /// The content of a key column of CREATE INDEX.

@@ -6,62 +6,9 @@ use pg_query::{Node, NodeEnum};
 
 use super::extension;
 use super::function::function_in;
-use super::read::{qualified, strings, unexpected};
-use super::statement::{Name, Utility};
+use super::nodes::{qualified, strings, unexpected};
 use crate::error::{Result, SqlError};
-
-/// The object of a COMMENT statement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CommentTarget {
-    /// A table, index, sequence or view.
-    Relation {
-        /// The kind that the statement names.
-        kind: RelationKind,
-        /// Name.
-        name: Name,
-    },
-    /// A column.
-    Column {
-        /// The table.
-        relation: Name,
-        /// Its column.
-        column: String,
-    },
-    /// A constraint.
-    Constraint {
-        /// The table.
-        relation: Name,
-        /// Its constraint.
-        name: String,
-    },
-    /// A type.
-    Type {
-        /// Name.
-        name: Name,
-        /// True if the statement says DOMAIN.
-        domain: bool,
-    },
-    /// A constraint of a domain.
-    DomainConstraint {
-        /// The domain.
-        domain: Name,
-        /// Its constraint.
-        name: String,
-    },
-    /// A function.
-    Function(super::FunctionName),
-    /// A trigger.
-    Trigger {
-        /// The table.
-        relation: Name,
-        /// Its trigger.
-        name: String,
-    },
-    /// A schema.
-    Schema(String),
-    /// The database.
-    Database(String),
-}
+use crate::utility::statement::{CommentTarget, Name, Utility};
 
 pub(super) fn comment(s: &CommentStmt, source: &str) -> Result<Utility> {
     let parts: Vec<String> = match s.object.as_deref().and_then(|node| node.node.as_ref()) {

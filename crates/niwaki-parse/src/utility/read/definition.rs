@@ -5,15 +5,17 @@ use pg_query::protobuf::{
     CreateSeqStmt, IndexStmt, Node, ReindexObjectType, ReindexStmt, SortByDir, SortByNulls,
 };
 
-use super::read::{
+use super::nodes::{
     elements, expression_text, int_of, options, persistence, qualified, relation_name, strings,
     switch_of,
 };
-use super::statement::{Name, Reindex, ReindexTarget, SequenceOptions, Utility};
-use super::table::{CreateIndex, IndexKeySource, IndexKeySpec};
 use crate::collation::collation_named;
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
+use crate::utility::statement::{
+    CreateIndex, IndexKeySource, IndexKeySpec, Name, Reindex, ReindexTarget, SequenceOptions,
+    Utility,
+};
 
 pub(super) fn create_index(s: &IndexStmt, source: &str) -> Result<Utility> {
     let unsupported = |what: &str| Err(SqlError::unsupported(what));
@@ -196,7 +198,7 @@ pub(super) fn sequence_options(nodes: &[Node], source: &str) -> Result<SequenceO
                 else {
                     return Err(SqlError::unsupported("this form of AS"));
                 };
-                let oid = super::column_type(t, source)?.oid.0;
+                let oid = super::type_name::column_type(t, source)?.oid.0;
                 if !matches!(oid, 20 | 21 | 23) {
                     return Err(SqlError::new(
                         "22023",

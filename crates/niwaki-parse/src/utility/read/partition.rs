@@ -1,56 +1,16 @@
 //! Partitioning in statements: PARTITION BY, FOR VALUES, ATTACH and DETACH PARTITION.
 
-use niwaki_catalog::{Oid, PartitionStrategy};
+use niwaki_catalog::PartitionStrategy;
 use pg_query::protobuf::{self, PartitionBoundSpec, PartitionSpec};
 use pg_query::{Node, NodeEnum};
 
-use super::read::{expression_text, relation_name, strings, unexpected};
-use super::statement::{AlterCommand, Name};
+use super::nodes::{expression_text, relation_name, strings, unexpected};
 use crate::collation::collation_named;
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
-
-/// PARTITION BY.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartitionBy {
-    /// The strategy.
-    pub strategy: PartitionStrategy,
-    /// The key columns: name, collation if given, and error position.
-    pub columns: Vec<(String, Option<Oid>, Option<u32>)>,
-}
-
-/// One value of FROM or TO.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RangeValueSpec {
-    /// MINVALUE
-    Min,
-    /// MAXVALUE
-    Max,
-    /// An expression, as SQL text.
-    Value(String),
-}
-
-/// FOR VALUES.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BoundSpec {
-    /// DEFAULT
-    Default,
-    /// IN, with expressions as SQL text.
-    List(Vec<String>),
-    /// FROM, TO
-    Range(Vec<RangeValueSpec>, Vec<RangeValueSpec>),
-    /// WITH (MODULUS, REMAINDER)
-    Hash(i32, i32),
-}
-
-/// PARTITION OF.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartitionOfSpec {
-    /// The partitioned table.
-    pub parent: Name,
-    /// The partition bound.
-    pub bound: BoundSpec,
-}
+use crate::utility::statement::{
+    AlterCommand, BoundSpec, PartitionBy, PartitionOfSpec, RangeValueSpec,
+};
 
 pub(super) fn partition_by(spec: &PartitionSpec, source: &str) -> Result<PartitionBy> {
     let strategy = match protobuf::PartitionStrategy::try_from(spec.strategy) {

@@ -1,36 +1,13 @@
 //! CREATE VIEW.
 
-use std::sync::Arc;
-
 use niwaki_catalog::CheckOption;
-use niwaki_env::stack::Deep;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{ViewCheckOption, ViewStmt};
 
-use super::read::{options, persistence, relation_name, strings, unexpected};
-use super::statement::{Name, Utility};
-use super::table::Persistence;
+use super::nodes::{options, persistence, relation_name, strings, unexpected};
 use crate::error::{Result, SqlError};
 use crate::parse::part;
-
-/// CREATE VIEW
-#[derive(Clone, Debug, PartialEq)]
-pub struct CreateView {
-    /// Name.
-    pub name: Name,
-    /// OR REPLACE
-    pub replace: bool,
-    /// TEMPORARY.
-    pub persistence: Persistence,
-    /// Names of the first columns.
-    pub columns: Vec<String>,
-    /// The query, a `SelectStmt`.
-    pub query: Arc<Deep<NodeEnum>>,
-    /// WITH options.
-    pub options: Vec<(String, Option<String>)>,
-    /// WITH CHECK OPTION
-    pub check: Option<CheckOption>,
-}
+use crate::utility::statement::{CreateView, Persistence, Utility};
 
 pub(super) fn create_view(s: &ViewStmt, source: &str) -> Result<Utility> {
     let query = s.query.as_ref().and_then(|node| node.node.as_ref());

@@ -3,86 +3,10 @@
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self, DefElem, Node};
 
-use super::read::{elements, int_of, role_name, string_of, switch_of, unexpected, variable_set};
-use super::statement::{SetCommand, Utility};
+use super::nodes::{elements, int_of, role_name, string_of, switch_of, unexpected};
+use super::setting::variable_set;
 use crate::error::{Result, SqlError};
-
-/// A statement on a database.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DatabaseStatement {
-    /// CREATE DATABASE
-    Create {
-        /// Name.
-        name: String,
-        /// TEMPLATE
-        template: Option<String>,
-        /// The other options.
-        options: DatabaseOptions,
-    },
-    /// DROP DATABASE
-    Drop {
-        /// Name.
-        name: String,
-        /// IF EXISTS
-        if_exists: bool,
-        /// FORCE: connected sessions are terminated.
-        force: bool,
-    },
-    /// ALTER DATABASE WITH
-    Alter {
-        /// Name.
-        name: String,
-        /// The changed options.
-        options: DatabaseOptions,
-    },
-    /// ALTER DATABASE SET and RESET
-    Set {
-        /// Name.
-        name: String,
-        /// The SET or RESET command.
-        command: SetCommand,
-    },
-    /// ALTER DATABASE RENAME TO
-    Rename {
-        /// Name.
-        name: String,
-        /// New name.
-        to: String,
-    },
-    /// ALTER DATABASE OWNER TO
-    Owner {
-        /// Name.
-        name: String,
-        /// The role.
-        role: String,
-    },
-}
-
-impl DatabaseStatement {
-    /// Returns the command tag.
-    pub fn tag(&self) -> &'static str {
-        match self {
-            Self::Create { .. } => "CREATE DATABASE",
-            Self::Drop { .. } => "DROP DATABASE",
-            Self::Alter { .. } | Self::Set { .. } | Self::Rename { .. } | Self::Owner { .. } => {
-                "ALTER DATABASE"
-            }
-        }
-    }
-}
-
-/// Options of a database in a statement; `None` for options that are not given.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DatabaseOptions {
-    /// OWNER
-    pub owner: Option<String>,
-    /// ALLOW_CONNECTIONS
-    pub allow_connections: Option<bool>,
-    /// CONNECTION LIMIT; `Some(None)`: no limit.
-    pub connection_limit: Option<Option<u32>>,
-    /// IS_TEMPLATE
-    pub is_template: Option<bool>,
-}
+use crate::utility::statement::{DatabaseOptions, DatabaseStatement, Utility};
 
 pub(super) fn create(s: &protobuf::CreatedbStmt) -> Result<Utility> {
     let (mut options, mut template) = (DatabaseOptions::default(), None);
