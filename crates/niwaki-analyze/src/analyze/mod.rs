@@ -8,47 +8,12 @@
     reason = "`to_bool(self, expr)` converts the expression, not the analyzer"
 )]
 
-mod array;
-mod assigned_value;
-mod call;
-mod coerce;
-mod collations;
-mod composite;
-mod conflict;
-mod current_of;
-mod dml;
-mod domain;
-mod expr;
-mod from;
-mod function_call;
-mod group_by;
-mod grouping;
-mod insert;
-mod json_records;
-mod locking;
-mod merge;
-mod named_arguments;
+mod change;
+mod expression;
 mod names;
-mod operators;
-mod order_by;
-mod partitions;
+mod query;
 mod routine;
-mod row_queries;
-mod rows;
-mod scope;
-mod select;
-mod set_operation;
-mod similar_names;
 mod stored;
-mod targets;
-mod trigger;
-mod type_names;
-mod updatable;
-mod values;
-mod view;
-mod window;
-mod with;
-mod write_view;
 
 use std::sync::Arc;
 
@@ -61,29 +26,31 @@ use niwaki_expr::store::TableLock;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::parse::position_of;
 use niwaki_types::TypeOid;
-use pg_query::{Node, NodeEnum};
+use pg_query::NodeEnum;
 
-pub use assigned_value::ValueFor;
-pub use assigned_value::assigned_value;
-pub use current_of::CursorTable;
-pub(crate) use domain::domain_check;
-pub use domain::{check_domain_expression, define_domain_check};
+pub use change::current_of::CursorTable;
+pub use change::write_view::writable;
+pub use expression::assigned_value::ValueFor;
+pub use expression::assigned_value::assigned_value;
+pub(crate) use expression::domain::domain_check;
+pub use expression::domain::{check_domain_expression, define_domain_check};
+pub(crate) use names::scope::SYSTEM_COLUMNS;
+use names::scope::Scope;
+use query::cte::{Context, Cte, Recursion};
 pub use routine::analyze_function;
 pub use routine::check_body;
-pub(crate) use scope::SYSTEM_COLUMNS;
-use scope::Scope;
-pub(crate) use stored::{
+pub(crate) use stored::text::{
     IndexPart, copy_condition, define_generation, define_index, generation_expression,
     index_expression, stored_expression, table_expression, written_expression,
 };
-pub use stored::{define_check, define_default};
-pub(crate) use trigger::shown_condition;
-pub use trigger::{SUPPRESS_REDUNDANT, check_stored_trigger, check_trigger, condition_columns};
-pub use view::view_statement;
-pub use view::{NewView, analyze_view, check_view, view_not_updatable};
-pub(crate) use view::{ViewQuery, view_query};
-use with::{Context, Cte, Recursion};
-pub use write_view::writable;
+pub use stored::text::{define_check, define_default};
+pub(crate) use stored::trigger::shown_condition;
+pub use stored::trigger::{
+    SUPPRESS_REDUNDANT, check_stored_trigger, check_trigger, condition_columns,
+};
+pub use stored::view::view_statement;
+pub use stored::view::{NewView, analyze_view, check_view, view_not_updatable};
+pub(crate) use stored::view::{ViewQuery, view_query};
 
 /// State of the analysis of one statement.
 pub struct Analyzer<'a> {
@@ -110,7 +77,7 @@ pub struct Analyzer<'a> {
     /// Queries around the expression being analyzed, innermost last.
     scopes: Vec<Scope>,
     /// The rule for resolving object names.
-    names: view::Names<'a>,
+    names: names::rule::Names<'a>,
     /// Views whose texts are being analyzed, outermost first.
     expanding: Vec<Oid>,
     /// Ranges of `shared` that hold the WITH queries of views.
@@ -120,7 +87,7 @@ pub struct Analyzer<'a> {
     /// Domains whose constraints are being analyzed, outermost first.
     open_domains: Vec<TypeOid>,
     /// The function whose body is being analyzed.
-    routine: Option<routine::Routine>,
+    routine: Option<routine::enclosing::Routine>,
     /// The collation of the function call if it is not the default: the parameters have this
     /// collation.
     input_collation: Option<Oid>,
@@ -164,7 +131,11 @@ impl<'a> Analyzer<'a> {
             contexts: Vec::new(),
             nested: 0,
             scopes: Vec::new(),
-            names: if context.stored { view::Names::Numbered } else { view::Names::ByPath },
+            names: if context.stored {
+                names::rule::Names::Numbered
+            } else {
+                names::rule::Names::ByPath
+            },
             expanding: Vec::new(),
             shared_of_views: Vec::new(),
             domains: HashMap::default(),
@@ -307,15 +278,4 @@ fn note_alone(
         return;
     }
     relations.push((Arc::clone(relation), lock));
-}
-
-/// Returns the parts of a dotted name.
-fn names_of(nodes: &[Node]) -> Vec<&str> {
-    nodes
-        .iter()
-        .filter_map(|node| match node.node.as_ref() {
-            Some(NodeEnum::String(s)) => Some(s.sval.as_str()),
-            _ => None,
-        })
-        .collect()
 }

@@ -14,10 +14,10 @@ use niwaki_expr::store::TableLock;
 use niwaki_parse::error::{Result, SqlError};
 use pg_query::NodeEnum;
 
-use super::super::Analyzer;
-use super::parameters::Routine;
+use super::enclosing::Routine;
 use super::shape::BodyResult;
 use super::volatility_of;
+use crate::analyze::Analyzer;
 
 impl Analyzer<'_> {
     /// Returns the planned statements of a function for arguments of these types. The second value

@@ -18,11 +18,11 @@ use niwaki_parse::types::{
 use niwaki_types::TypeOid;
 use pg_query::{Node, NodeEnum, protobuf};
 
-use super::super::Analyzer;
-use super::super::call::{Candidate, Concrete, NoMatch, choose};
+use crate::analyze::Analyzer;
+use crate::analyze::expression::call::{Candidate, Concrete, NoMatch, choose};
 
 /// A user's function that a call may mean, with its position in the search path.
-pub(in crate::analyze) struct Found {
+pub(crate) struct Found {
     function: Arc<FunctionDefinition>,
     place: usize,
 }
@@ -76,7 +76,7 @@ struct Given {
 
 impl Analyzer<'_> {
     /// Returns the users' functions that a call may mean by its name.
-    pub(in crate::analyze) fn functions_of_users(
+    pub(crate) fn functions_of_users(
         &self,
         call: &protobuf::FuncCall,
         names: &[&str],
@@ -122,7 +122,7 @@ impl Analyzer<'_> {
     }
 
     /// Analyzes a call whose name is also the name of users' functions.
-    pub(in crate::analyze) fn call_among_users(
+    pub(crate) fn call_among_users(
         &mut self,
         call: &protobuf::FuncCall,
         name: &str,
@@ -357,7 +357,7 @@ impl Analyzer<'_> {
                 (Some(argument), _) => argument,
                 (None, Some(default)) => {
                     let target = (self.context.text.types.column_type(*kind), input.name.as_str());
-                    super::super::table_expression(default, None, self.context, Some(target))?
+                    crate::analyze::table_expression(default, None, self.context, Some(target))?
                 }
                 (None, None) => Expr::constant(niwaki_types::Datum::Null, *kind, location),
             });

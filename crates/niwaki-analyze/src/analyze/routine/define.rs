@@ -9,9 +9,9 @@ use niwaki_parse::types::{element_of, is_polymorphic};
 use niwaki_parse::utility::{CreateFunction, ParameterSpec};
 use niwaki_types::TypeOid;
 
-use super::super::Analyzer;
-use super::super::call::Concrete;
-use super::super::stored::Form;
+use crate::analyze::Analyzer;
+use crate::analyze::expression::call::Concrete;
+use crate::analyze::stored::text::Form;
 
 /// Returns the error `42P13`.
 fn invalid(message: impl Into<String>) -> SqlError {
@@ -182,7 +182,7 @@ impl Analyzer<'_> {
         if name.pct_type {
             return Err(SqlError::unsupported("%TYPE in a function's signature"));
         }
-        let names = super::super::names_of(&name.names);
+        let names = crate::analyze::names::parts::names_of(&name.names);
         let pseudo = match names.as_slice() {
             [pseudo] | ["pg_catalog", pseudo] if name.array_bounds.is_empty() => match *pseudo {
                 "trigger" => Some(niwaki_catalog::TRIGGER_TYPE),

@@ -8,6 +8,7 @@
 mod body;
 mod candidates;
 mod define;
+pub(super) mod enclosing;
 mod parameters;
 mod shape;
 
@@ -26,7 +27,6 @@ use super::Analyzer;
 
 pub use define::analyze_function;
 pub use define::check_body;
-pub(super) use parameters::Routine;
 
 fn volatility_of(definition: &FunctionDefinition) -> Volatility {
     match definition.traits.volatility {

@@ -1,39 +1,17 @@
 //! Names of parameters in function bodies.
 
-use niwaki_catalog::FunctionDefinition;
 use niwaki_expr::expr::Expr;
 use niwaki_parse::error::Result;
 use pg_query::protobuf;
 
-use super::super::{Analyzer, names_of};
+use crate::analyze::Analyzer;
 
-/// The function whose body is being analyzed.
-#[derive(Debug)]
-pub(in crate::analyze) struct Routine {
-    name: String,
-    /// The names of its parameters, in order; empty for unnamed parameters.
-    parameters: Vec<String>,
-}
-
-impl Routine {
-    pub(super) fn of(definition: &FunctionDefinition) -> Self {
-        let parameters = definition.inputs().into_iter().map(|input| input.name).collect();
-        Self { name: definition.name.clone(), parameters }
-    }
-
-    /// Returns the number of the parameter that a name means, from 0.
-    fn number(&self, name: &str) -> Option<usize> {
-        self.parameters.iter().position(|known| !known.is_empty() && known == name)
-    }
-}
+use crate::analyze::names::parts::names_of;
 
 impl Analyzer<'_> {
     /// Resolves a name that is no column as a parameter of the enclosing function, or a field of
     /// one: `a`, `f.a`, `a.field`, `f.a.field`.
-    pub(in crate::analyze) fn parameter_named(
-        &mut self,
-        column: &protobuf::ColumnRef,
-    ) -> Result<Option<Expr>> {
+    pub(crate) fn parameter_named(&mut self, column: &protobuf::ColumnRef) -> Result<Option<Expr>> {
         let Some(routine) = &self.routine else { return Ok(None) };
         let names = names_of(&column.fields);
         if names.len() < column.fields.len() {

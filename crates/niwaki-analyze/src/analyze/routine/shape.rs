@@ -10,8 +10,8 @@ use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{CastContext, is_polymorphic};
 use niwaki_types::{ColumnType, TypeOid};
 
-use super::super::Analyzer;
-use super::super::call::Concrete;
+use crate::analyze::Analyzer;
+use crate::analyze::expression::call::Concrete;
 
 /// The result of a body for each row of its last statement.
 pub(super) struct BodyResult {

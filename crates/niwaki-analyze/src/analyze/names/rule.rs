@@ -1,0 +1,30 @@
+//! The rule by which names of objects are resolved.
+
+use std::cell::RefCell;
+
+use niwaki_catalog::{BoundName, Oid, ViewDefinition};
+use niwaki_parse::numbered::Number;
+
+/// The rule for resolving names of relations, types and other objects.
+#[derive(Default)]
+pub(crate) enum Names<'a> {
+    /// The search path resolves names.
+    #[default]
+    ByPath,
+    /// The search path resolves names, and the meanings are noted.
+    Noted(RefCell<Noted>),
+    /// Names mean what was noted when the view was created.
+    Given(&'a ViewDefinition),
+    /// The search path resolves names, and the numbers to store in their place are noted.
+    Numbering(RefCell<Vec<(usize, Number)>>),
+    /// Names of users' objects are numbers.
+    Numbered,
+}
+
+/// The notes taken while a view's text is analyzed.
+#[derive(Default)]
+pub(crate) struct Noted {
+    pub(crate) names: Vec<BoundName>,
+    /// Unique indexes whose columns functionally determine ungrouped columns.
+    pub(crate) keys: Vec<Oid>,
+}
