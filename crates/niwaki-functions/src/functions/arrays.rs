@@ -17,7 +17,9 @@ fn wrong() -> SqlError {
 }
 
 fn count(value: usize) -> Result<Datum> {
-    i32::try_from(value).map(Datum::Int4).map_err(|_| super::operators::range("integer"))
+    i32::try_from(value)
+        .map(Datum::Int4)
+        .map_err(|_| crate::functions::number::operators::range("integer"))
 }
 
 /// Compares elements for equality; NULL equals NULL.
@@ -149,7 +151,7 @@ fn array_replace(values: &[Datum]) -> Result<Datum> {
 /// Returns the type of an element without an array beside it: any type of its kind will do for
 /// `NULL || x`.
 fn element_type(value: &Datum) -> TypeOid {
-    super::text::shown_type(value)
+    crate::functions::text::strings::shown_type(value)
 }
 
 pub(super) fn array_append(values: &[Datum]) -> Result<Datum> {

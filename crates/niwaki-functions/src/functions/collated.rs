@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 use niwaki_expr::expr::{Collation, Expr, ExprKind};
 use niwaki_types::TypeOid;
 
-use super::{ByName, Function, index, pattern, regexp, text};
+use super::text::{pattern, regexp, strings};
+use super::{ByName, Function, index};
 
 /// Returns the variant of a function for arguments of this collation.
 pub fn under(function: &'static Function, collation: Collation) -> &'static Function {
@@ -14,7 +15,7 @@ pub fn under(function: &'static Function, collation: Collation) -> &'static Func
         return function;
     }
     static MAP: OnceLock<ByName> = OnceLock::new();
-    let tables = [text::ASCII, regexp::ASCII, pattern::ASCII_OPERATORS];
+    let tables = [strings::ASCII, regexp::ASCII, pattern::ASCII_OPERATORS];
     let named = MAP.get_or_init(|| index(&tables)).get(function.name);
     let same = named.and_then(|all| all.iter().find(|one| one.arguments == function.arguments));
     same.copied().unwrap_or(function)

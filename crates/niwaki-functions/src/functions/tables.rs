@@ -5,17 +5,19 @@ use std::sync::OnceLock;
 use niwaki_env::hash::HashSet;
 use niwaki_types::TypeOid;
 
-use super::{ByName, Function, index};
-use super::{
-    advisory, arrays, binary, catalog, column_size, definitions, enums, format, formatting,
-    information, inspect, json, math, moments, operators, overlaps, partitions, pattern, prewarm,
-    privileges, quote, random, regexp, routines, shown, sizes, system, text, time, time_of_day,
-    trigonometry, unicode, uuid, windows,
+use super::catalog::{
+    advisory, column_size, definitions, information, inspect, objects, partitions, prewarm,
+    privileges, routines, sizes, system,
 };
+use super::number::{math, operators, random, trigonometry};
+use super::text::{binary, format, pattern, quote, regexp, strings, unicode, uuid};
+use super::time::{dates, formatting, moments, overlaps, time_of_day};
+use super::{ByName, Function, index};
+use super::{arrays, enums, json, shown, windows};
 
 /// All functions, grouped by subject.
 pub(super) const GROUPS: &[(&str, &[&[Function]])] = &[
-    ("Text", &[text::FUNCTIONS, format::FUNCTIONS, quote::FUNCTIONS, unicode::FUNCTIONS]),
+    ("Text", &[strings::FUNCTIONS, format::FUNCTIONS, quote::FUNCTIONS, unicode::FUNCTIONS]),
     ("Regular expressions", &[regexp::COLLATED, regexp::FUNCTIONS]),
     ("Byte strings", &[binary::FUNCTIONS]),
     ("Numbers", &[math::FUNCTIONS, trigonometry::FUNCTIONS, random::FUNCTIONS]),
@@ -23,7 +25,7 @@ pub(super) const GROUPS: &[(&str, &[&[Function]])] = &[
     ("Enums", &[enums::FUNCTIONS]),
     (
         "Date and time",
-        &[time::FUNCTIONS, time_of_day::FUNCTIONS, moments::FUNCTIONS, overlaps::FUNCTIONS],
+        &[dates::FUNCTIONS, time_of_day::FUNCTIONS, moments::FUNCTIONS, overlaps::FUNCTIONS],
     ),
     ("Format pictures", &[formatting::FUNCTIONS]),
     ("uuid", &[uuid::FUNCTIONS]),
@@ -36,7 +38,7 @@ pub(super) const GROUPS: &[(&str, &[&[Function]])] = &[
             sizes::FUNCTIONS,
             column_size::FUNCTIONS,
             system::FUNCTIONS,
-            catalog::FUNCTIONS,
+            objects::FUNCTIONS,
             definitions::FUNCTIONS,
             partitions::FUNCTIONS,
             routines::FUNCTIONS,
@@ -51,7 +53,7 @@ pub(super) const OPERATORS: &[&[Function]] = &[
     operators::OPERATORS,
     pattern::OPERATORS,
     arrays::OPERATORS,
-    time::OPERATORS,
+    dates::OPERATORS,
     time_of_day::OPERATORS,
     json::OPERATORS,
 ];

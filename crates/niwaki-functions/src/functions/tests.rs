@@ -49,7 +49,7 @@ fn result(function: &Function) -> String {
 #[test]
 fn bodies_fit_their_signatures() {
     let operators = OPERATORS.iter().copied().flatten();
-    let variadic = [format::VARIADIC, information::VARIADIC].into_iter().flatten();
+    let variadic = [text::format::VARIADIC, catalog::information::VARIADIC].into_iter().flatten();
     for function in functions().chain(operators).chain(variadic).chain(AGGREGATES) {
         match function.eval {
             Eval::Unary(_) => assert_eq!(function.arguments.len(), 1, "{function:?}"),

@@ -139,7 +139,7 @@ pub(super) fn array_length(value: &Datum) -> Result<Datum> {
     match shape {
         JsonShape::Array(count) => i32::try_from(count)
             .map(Datum::Int4)
-            .map_err(|_| crate::functions::operators::range("integer")),
+            .map_err(|_| crate::functions::number::operators::range("integer")),
         JsonShape::Object => Err(invalid("cannot get array length of a non-array")),
         _ => Err(invalid("cannot get array length of a scalar")),
     }
