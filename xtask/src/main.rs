@@ -20,8 +20,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the test of a package that compares a document with the tables that it is made from, and lets it write
-/// the document.
+/// Runs the test of a package that compares a document with the tables that it is made from, and
+/// lets it write the document.
 fn rewrite(package: &str, test: &str) -> ExitCode {
     let status = Command::new(env!("CARGO"))
         .args(["test", "-p", package, "--lib", test])

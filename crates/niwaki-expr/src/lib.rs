@@ -1,14 +1,25 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-pub mod context;
-pub mod definitions;
-pub mod expr;
-pub mod function;
-pub mod plan;
-pub mod query;
+// PostgreSQL's regular expressions.
 pub mod regexp;
+// Random numbers from a seed.
 pub mod seeded_random;
-pub mod sessionless;
-pub mod spool;
+// Questions about stored definitions.
+pub mod definitions;
+// A function: its signature and implementation.
+pub mod function;
+// What a statement asks of tables.
 pub mod store;
+// What a statement gets from its session.
+pub mod context;
+// The analyzed query.
+pub mod query;
+// Trees of plans.
+pub mod plan;
+// Kept rows, and tables of keys.
+pub mod spool;
+// Expressions and their evaluation.
+pub mod expr;
+// Evaluation without a session.
+pub mod sessionless;

@@ -254,14 +254,14 @@ pub trait SharedStore: Sync {
     /// calling thread. `catalog` is the statement's catalog.
     fn with_store(&self, catalog: &CatalogState, work: &mut dyn FnMut(&mut dyn Store));
 
-    /// Does the work of [`Environment::check_interrupts`](crate::context::Environment::check_interrupts) for
+    /// Does the work of `Environment::check_interrupts` for
     /// the session.
     ///
     /// # Errors
     /// `57014`, `57P01`, when the statement was interrupted.
     fn check_interrupts(&self) -> Result<()>;
 
-    /// Does the work of [`Environment::clock_timestamp`](crate::context::Environment::clock_timestamp).
+    /// Does the work of `Environment::clock_timestamp`.
     fn clock_timestamp(&self) -> i64;
 }
 

@@ -1,5 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-pub mod aggregates;
+// Functions and operators, by subject.
 pub mod functions;
+// Aggregates.
+pub mod aggregates;
+// The functions and operators that the catalog shows.
+pub mod shown;

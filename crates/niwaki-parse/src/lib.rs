@@ -1,13 +1,23 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-pub mod collation;
-pub mod column_names;
-pub mod copy;
-pub mod database;
+// Errors, with their SQLSTATEs.
 pub mod error;
-pub mod numbered;
-pub mod parse;
+// Types: names, categories, casts.
 pub mod types;
-pub mod utility;
+// Collations by name.
+pub mod collation;
+// Text to syntax trees.
+pub mod parse;
+// Visits of the nodes of a tree.
 pub mod walk;
+// Renames of columns in stored texts.
+pub mod column_names;
+// Numbers in place of names.
+pub mod numbered;
+// Names with a database.
+pub mod database;
+// Definitions and commands.
+pub mod utility;
+// The formats of COPY.
+pub mod copy;

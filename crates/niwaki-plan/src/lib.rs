@@ -1,6 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+// Values computed ahead of execution.
 pub mod ahead;
-pub mod planning;
+// Equivalent queries with better plans.
 pub mod rewrite;
+// The choice of a plan.
+pub mod planning;

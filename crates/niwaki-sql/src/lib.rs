@@ -1,19 +1,16 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-pub use niwaki_parse::copy;
+// EXPLAIN.
 mod explain;
+// A prepared statement, and its execution.
+mod statement;
+// Text to a plan.
+mod prepare;
+// Fuzz targets of the decoders.
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
-pub use niwaki_parse::parse;
-mod prepare;
-pub use niwaki_settings::settings;
-mod statement;
-pub use niwaki_expr::store;
-pub use niwaki_parse::types;
-pub use niwaki_parse::utility;
-pub use niwaki_parse::walk;
 
 pub use explain::ExplainOptions;
 pub use niwaki_analyze::analyze::{
@@ -40,13 +37,20 @@ pub use niwaki_expr::definitions::{Definitions, Writable};
 pub use niwaki_expr::expr::object_input as object_number;
 pub use niwaki_expr::plan::{CalledFunctions, FiredTrigger};
 pub use niwaki_expr::spool::{KeptReader, KeptRows, RowKeeper};
-pub use niwaki_functions::functions::{is_function_shown, is_operator_shown};
+pub use niwaki_expr::store;
+pub use niwaki_functions::shown::{is_function_shown, is_operator_shown};
 pub use niwaki_parse::collation::refuse_uncollated;
 pub use niwaki_parse::column_names::{rename_column, rename_field};
+pub use niwaki_parse::copy;
 pub use niwaki_parse::database::check_database;
 pub use niwaki_parse::error::{ErrorFields, Result, Severity, SqlError};
 pub use niwaki_parse::numbered::{Named, nextval_of, objects_named, type_number};
+pub use niwaki_parse::parse;
+pub use niwaki_parse::types;
+pub use niwaki_parse::utility;
+pub use niwaki_parse::walk;
 pub use niwaki_settings::planner_settings::{CostSettings, PlannerSettings};
+pub use niwaki_settings::settings;
 pub use prepare::{
     analyze, analyze_assigned, analyze_for_cursor, analyze_for_values, analyze_view_rows,
     analyze_without_parameters, check_function,

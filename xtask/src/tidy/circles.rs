@@ -9,12 +9,19 @@ use super::{Finding, Tree};
 
 /// The crates that have circles, and the files of the largest one. A change that makes it smaller
 /// lowers the number.
-const LARGEST: [(&str, usize); 6] = [
+const LARGEST: [(&str, usize); 13] = [
     ("niwaki-env", 2),
     ("niwaki-types", 4),
     ("niwaki-txn", 6),
     ("niwaki-catalog", 4),
-    ("niwaki-sql", 41),
+    ("niwaki-settings", 2),
+    ("niwaki-parse", 2),
+    ("niwaki-expr", 19),
+    ("niwaki-functions", 8),
+    ("niwaki-analyze", 4),
+    ("niwaki-plan", 7),
+    ("niwaki-exec", 3),
+    ("niwaki-sql", 6),
     ("niwaki-cli", 4),
 ];
 

@@ -9,16 +9,23 @@ use super::imports::{Modules, arrows, crates};
 use super::{Finding, Tree};
 
 /// The crates that have wings.
-const WINGED: [&str; 14] = [
+const WINGED: &[&str] = &[
     "niwaki",
+    "niwaki-analyze",
     "niwaki-background",
     "niwaki-catalog",
     "niwaki-ddl",
     "niwaki-directory",
+    "niwaki-exec",
+    "niwaki-functions",
     "niwaki-heap",
     "niwaki-model",
     "niwaki-nbtree",
+    "niwaki-parse",
+    "niwaki-plan",
     "niwaki-session",
+    "niwaki-settings",
+    "niwaki-sql",
     "niwaki-storage",
     "niwaki-system",
     "niwaki-table",

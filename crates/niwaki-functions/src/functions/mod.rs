@@ -8,7 +8,6 @@ mod collated;
 mod enums;
 mod json;
 mod number;
-mod shown;
 mod signatures;
 mod tables;
 #[cfg(test)]
@@ -23,7 +22,6 @@ pub(crate) use signatures::{ByName, functions, index};
 pub use tables::{
     arguments_text, compare_function, functions_named, operators_named, variadic_forms,
 };
-pub use tables::{is_function_shown, is_operator_shown};
 pub use text::quote::string_constant;
 
 use niwaki_expr::function::{

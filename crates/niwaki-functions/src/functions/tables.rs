@@ -2,7 +2,6 @@
 
 use std::sync::OnceLock;
 
-use niwaki_env::hash::HashSet;
 use niwaki_types::TypeOid;
 
 use super::catalog::{
@@ -13,7 +12,7 @@ use super::number::{math, operators, random, trigonometry};
 use super::text::{binary, format, pattern, quote, regexp, strings, unicode, uuid};
 use super::time::{dates, formatting, moments, overlaps, time_of_day};
 use super::{ByName, Function, index};
-use super::{arrays, enums, json, shown, windows};
+use super::{arrays, enums, json, windows};
 
 /// All functions, grouped by subject.
 pub(super) const GROUPS: &[(&str, &[&[Function]])] = &[
@@ -68,20 +67,6 @@ fn all_functions() -> ByName {
 pub fn functions_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
     MAP.get_or_init(all_functions).get(name).map_or(&[], Vec::as_slice)
-}
-
-/// Decides whether `pg_proc` shows PostgreSQL's function with this number: Niwaki has it, or
-/// catalogs refer to it.
-pub fn is_function_shown(number: u32) -> bool {
-    static SHOWN: OnceLock<HashSet<u32>> = OnceLock::new();
-    SHOWN.get_or_init(shown::functions).contains(&number)
-}
-
-/// Decides whether `pg_operator` shows PostgreSQL's operator with this number, which is true if
-/// Niwaki has it.
-pub fn is_operator_shown(number: u32) -> bool {
-    static SHOWN: OnceLock<HashSet<u32>> = OnceLock::new();
-    SHOWN.get_or_init(shown::operators).contains(&number)
 }
 
 /// Returns the functions of this name that take their last arguments as one array: `f(VARIADIC

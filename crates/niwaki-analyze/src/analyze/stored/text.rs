@@ -2,8 +2,8 @@
 //! trigger conditions.
 //!
 //! At definition time, the search path resolves the names. The meanings are noted, and the names of
-//! users' objects are stored as numbers ([`niwaki_parse::numbered`]). So every later reader resolves the
-//! text to the same objects.
+//! users' objects are stored as numbers ([`niwaki_parse::numbered`]). So every later reader
+//! resolves the text to the same objects.
 
 use std::cell::RefCell;
 use std::sync::Arc;

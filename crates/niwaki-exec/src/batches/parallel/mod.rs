@@ -4,8 +4,8 @@
 //! hash joins ([`BatchStep::divide`]). Then each thread takes free blocks of the driving table
 //! ([`division`]), and runs all steps on their rows.
 //!
-//! An aggregate has groups in each thread, which are added up in the end (`grouping/together.rs`). For all
-//! other steps the session's thread takes the batches of all threads ([`gather`]).
+//! An aggregate has groups in each thread, which are added up in the end (`grouping/together.rs`).
+//! For all other steps the session's thread takes the batches of all threads ([`gather`]).
 
 mod crew;
 mod division;

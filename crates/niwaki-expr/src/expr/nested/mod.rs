@@ -46,8 +46,8 @@ impl Demand {
 /// The executor of plans. It is above expressions, which ask it to run their nested queries and
 /// the functions of users.
 pub trait Executor: Send + Sync {
-    /// Starts the step of a node. If the caller wants all rows, a plan that can run in batches does,
-    /// and returns the rows of its batches one by one.
+    /// Starts the step of a node. If the caller wants all rows, a plan that can run in batches
+    /// does, and returns the rows of its batches one by one.
     fn step(&self, plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running;
 
     /// Starts a nested query, for a caller that may read at most `limit` rows.

@@ -1,12 +1,29 @@
 //! Selects PostgreSQL's functions and operators that the catalog shows: those that Niwaki has.
 
+use std::sync::OnceLock;
+
 use niwaki_catalog::{builtin_functions, builtin_operators, builtin_rows};
 use niwaki_env::hash::HashSet;
+use niwaki_expr::function::Function;
 use niwaki_parse::types::array_of;
 use niwaki_types::TypeOid;
 
-use super::{Function, functions_named, operators_named};
 use crate::aggregates::aggregates_named;
+use crate::functions::{functions_named, operators_named};
+
+/// Decides whether `pg_proc` shows PostgreSQL's function with this number: Niwaki has it, or
+/// catalogs refer to it.
+pub fn is_function_shown(number: u32) -> bool {
+    static SHOWN: OnceLock<HashSet<u32>> = OnceLock::new();
+    SHOWN.get_or_init(functions).contains(&number)
+}
+
+/// Decides whether `pg_operator` shows PostgreSQL's operator with this number, which is true if
+/// Niwaki has it.
+pub fn is_operator_shown(number: u32) -> bool {
+    static SHOWN: OnceLock<HashSet<u32>> = OnceLock::new();
+    SHOWN.get_or_init(operators).contains(&number)
+}
 
 /// The columns of other catalogs that refer to functions.
 const REFERENCES: &[(&str, &[&str])] = &[
