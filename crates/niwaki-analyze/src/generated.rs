@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use niwaki_catalog::Relation;
 use niwaki_env::stack::{self, Deep};
-use niwaki_expr::context::{AnalyzeContext, ExecContext};
+use niwaki_expr::analysis::AnalyzeContext;
+use niwaki_expr::context::ExecContext;
 use niwaki_expr::expr::{
     Expr, ExprKind, Runtime, State, is_immutable, refuse_domains, refuse_user_functions,
 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{ExpressionCompiler, Relation, RelationDefinition, StoredExpression};
 use niwaki_env::stack::{self, Deep};
-use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::expr::{
     CompiledExpression, Expr, ExprKind, is_immutable, refuse_domains, refuse_user_functions,
 };

@@ -25,4 +25,4 @@ mod steps;
 pub use change::point::PointPlan;
 pub use step::numbered_rows::NumberedRows;
 pub use step::start::start;
-pub use steps::{fire, fresh_state};
+pub use steps::fresh_state;

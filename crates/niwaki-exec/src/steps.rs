@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use niwaki_env::stack;
-use niwaki_expr::context::ExecContext;
 use niwaki_expr::expr::nested::{Demand, Executor};
 use niwaki_expr::expr::{Running, Runtime, State, UserFunction};
-use niwaki_expr::plan::{FiredTrigger, FunctionBodies, PlanNode, SubPlan};
+use niwaki_expr::plan::{FunctionBodies, PlanNode, SubPlan};
 use niwaki_parse::error::Result;
 use niwaki_types::Datum;
 
-use crate::change::trigger::run_fired;
 use crate::step::start::start_for;
 
 fn start_here(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running {
@@ -85,6 +83,7 @@ fn plain(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running {
 }
 
 /// The executor for expressions.
+#[derive(Debug)]
 struct Plans;
 
 impl Executor for Plans {
@@ -109,14 +108,4 @@ impl Executor for Plans {
 /// Makes the state of a statement that has not started, and that calls these functions of users.
 pub fn fresh_state(functions: Option<Arc<FunctionBodies>>) -> State {
     State::of_statement(Some(&Plans), functions)
-}
-
-/// Fires a trigger that waited for the end of its statement.
-///
-/// # Errors
-/// The errors of the trigger's function.
-pub fn fire(trigger: &FiredTrigger, exec: &mut ExecContext<'_>) -> Result<()> {
-    let mut state = fresh_state(trigger.functions.clone());
-    let mut rt = Runtime { exec, params: &[], state: &mut state };
-    run_fired(trigger, &mut rt)
 }

@@ -6,41 +6,12 @@ use std::sync::Arc;
 use niwaki_catalog::{CatalogState, Oid, Relation, SearchPath, SystemSource};
 use niwaki_env::stack::TooDeep;
 use niwaki_parse::error::{Result, SqlError};
-use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 
 use crate::definitions::Definitions;
-use crate::expr::{Collation, Expr};
-use crate::plan::CalledFunctions;
 use crate::store::Store;
-
-/// The input of analysis and planning.
-#[derive(Clone, Copy)]
-pub struct AnalyzeContext<'a> {
-    /// The catalog that the statement sees.
-    pub catalog: &'a CatalogState,
-    /// The search path for names without a schema.
-    pub path: &'a SearchPath,
-    /// Settings for parsing date and time literals.
-    pub text: &'a TextSettings,
-    /// Start of the transaction, in microseconds since 2000-01-01 UTC: the value of the literal
-    /// `now`.
-    pub now: i64,
-    /// The planner settings.
-    pub planner: PlannerSettings,
-    /// Interrupt check, as in [`Environment::check_interrupts`]. It is called between planning
-    /// steps, since planning takes long for many tables.
-    pub interrupts: &'a dyn Fn() -> Result<()>,
-    /// Clock, in microseconds, for EXPLAIN's planning time.
-    pub clock: &'a dyn Fn() -> i64,
-    /// Collector of the users' functions that the statement calls; `None` if their bodies are not
-    /// analyzed.
-    pub functions: Option<&'a CalledFunctions<'a>>,
-    /// True if the text is a stored one, in which names of users' objects are numbers.
-    pub stored: bool,
-}
 
 /// The usual value of [`ExecContext::temp_chunk`], in bytes.
 pub const TEMP_CHUNK_BYTES: usize = 8 << 10;
@@ -352,17 +323,6 @@ impl ColumnInfo {
     pub fn computed(name: impl Into<String>, column_type: ColumnType) -> Self {
         let (name, fields, collation) = (name.into(), None, None);
         Self { name, column_type, table: 0, attribute: 0, fields, collation }
-    }
-
-    /// Returns the same column with the collation of an expression.
-    pub fn collated(self, derived: Collation) -> Self {
-        Self { collation: derived.as_column(self.column_type), ..self }
-    }
-
-    /// Returns the column as an expression over a slot.
-    pub fn at_slot(&self, slot: usize) -> Expr {
-        let derived = Collation::of_column(self.collation, self.column_type.oid);
-        Expr { derived, ..Expr::slot(slot, self.column_type) }
     }
 
     /// Returns the type of the column.

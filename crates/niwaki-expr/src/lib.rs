@@ -17,6 +17,8 @@ pub mod context;
 pub mod query;
 // Trees of plans.
 pub mod plan;
+// What analysis and planning get from the session.
+pub mod analysis;
 // Kept rows, and tables of keys.
 pub mod spool;
 // Expressions and their evaluation.

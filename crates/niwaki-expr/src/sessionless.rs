@@ -13,7 +13,9 @@ use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
 use niwaki_types::{ColumnMask, Datum, TextSettings};
 
-use crate::context::{AnalyzeContext, Calls, Environment, ExecContext, NothingLeft, Scratch};
+use crate::context::{Calls, Environment, ExecContext, NothingLeft, Scratch};
+
+use crate::analysis::AnalyzeContext;
 use crate::definitions::{Definitions, Outside};
 use crate::store::{
     InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState,

@@ -1,6 +1,7 @@
 //! Stored tables as seen by one statement: under its snapshot, in its transaction.
 
 use std::any::Any;
+use std::fmt;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
@@ -10,8 +11,16 @@ use niwaki_storage::Tid;
 use niwaki_table::{BitmapSource, RowTarget, ScanKeys};
 use niwaki_types::{ColumnMask, Datum, Vector};
 
-use crate::context::CommandTag;
-use crate::plan::FiredTrigger;
+use crate::context::{CommandTag, ExecContext};
+
+/// An AFTER trigger that waits for the end of its statement.
+pub trait FiredTrigger: fmt::Debug + Send + Sync {
+    /// Fires the trigger.
+    ///
+    /// # Errors
+    /// The errors of the trigger's function.
+    fn fire(&self, exec: &mut ExecContext<'_>) -> Result<()>;
+}
 
 /// Size of large values, in bytes, after which a batch ends, however few rows it has: a thousand
 /// rows of 10 MB are too much. Small values are inline in their
@@ -475,7 +484,7 @@ pub trait Store {
     ///
     /// # Errors
     /// `XX000` in a store without a session.
-    fn fire_later(&mut self, _trigger: FiredTrigger) -> Result<()> {
+    fn fire_later(&mut self, _trigger: Box<dyn FiredTrigger>) -> Result<()> {
         Err(SqlError::internal("nothing fires triggers here"))
     }
 

@@ -27,17 +27,18 @@ pub use niwaki_analyze::index_expression::{
     retyped_index_part,
 };
 pub use niwaki_analyze::plpgsql::read_body;
-pub use niwaki_exec::{NumberedRows, fire};
+pub use niwaki_exec::NumberedRows;
+pub use niwaki_expr::analysis::AnalyzeContext;
 pub use niwaki_expr::context::{
-    AdvisoryLock, AdvisoryNumber, AnalyzeContext, Calls, ColumnInfo, CommandTag, Completion,
-    Environment, ExecContext, NothingLeft, RecordFields, RowSink, Scratch, StatementEnd,
-    TEMP_CHUNK_BYTES,
+    AdvisoryLock, AdvisoryNumber, Calls, ColumnInfo, CommandTag, Completion, Environment,
+    ExecContext, NothingLeft, RecordFields, RowSink, Scratch, StatementEnd, TEMP_CHUNK_BYTES,
 };
 pub use niwaki_expr::definitions::{Definitions, Writable};
 pub use niwaki_expr::expr::object_input as object_number;
-pub use niwaki_expr::plan::{CalledFunctions, FiredTrigger};
+pub use niwaki_expr::plan::CalledFunctions;
 pub use niwaki_expr::spool::{KeptReader, KeptRows, RowKeeper};
 pub use niwaki_expr::store;
+pub use niwaki_expr::store::FiredTrigger;
 pub use niwaki_functions::shown::{is_function_shown, is_operator_shown};
 pub use niwaki_parse::collation::refuse_uncollated;
 pub use niwaki_parse::column_names::{rename_column, rename_field};

@@ -7,7 +7,7 @@ use niwaki_analyze::analyze::{
 };
 use niwaki_catalog::{FunctionDefinition, Relation};
 use niwaki_env::stack;
-use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::plan::{CalledFunctions, FunctionBodies, PlanNode};
 use niwaki_expr::query::StatementQuery;
 use niwaki_parse::error::{Result, SqlError};

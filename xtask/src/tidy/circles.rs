@@ -16,7 +16,7 @@ const LARGEST: [(&str, usize); 13] = [
     ("niwaki-catalog", 4),
     ("niwaki-settings", 2),
     ("niwaki-parse", 2),
-    ("niwaki-expr", 19),
+    ("niwaki-expr", 12),
     ("niwaki-functions", 8),
     ("niwaki-analyze", 4),
     ("niwaki-plan", 7),

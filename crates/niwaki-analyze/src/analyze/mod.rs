@@ -19,7 +19,8 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
 use niwaki_env::hash::HashMap;
-use niwaki_expr::context::{AnalyzeContext, ColumnInfo, CommandTag};
+use niwaki_expr::analysis::AnalyzeContext;
+use niwaki_expr::context::{ColumnInfo, CommandTag};
 use niwaki_expr::expr::DomainRules;
 use niwaki_expr::query::{SharedQuery, StatementBody, StatementQuery};
 use niwaki_expr::store::TableLock;

@@ -17,7 +17,7 @@ mod windows;
 
 use niwaki_catalog::{CatalogState, Relation, SearchPath};
 use niwaki_env::stack;
-use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::sessionless;
 use niwaki_parse::error::Result;
 use niwaki_types::TextSettings;

@@ -8,17 +8,35 @@ use std::sync::Arc;
 use niwaki_catalog::{TriggerEvent, TriggerTime};
 use niwaki_expr::context::ExecContext;
 use niwaki_expr::expr::Runtime;
+use niwaki_expr::expr::State;
 use niwaki_expr::expr::measure::Measures;
-use niwaki_expr::plan::FiredTrigger;
+use niwaki_expr::expr::nested::Executor;
+use niwaki_expr::plan::FunctionBodies;
 use niwaki_expr::query::{RowName, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall};
 use niwaki_expr::spool::row_bytes;
+use niwaki_expr::store::FiredTrigger;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
-/// Calls a trigger that waited for the end of its statement.
-pub(crate) fn run_fired(trigger: &FiredTrigger, rt: &mut Runtime<'_, '_>) -> Result<()> {
-    let rows = Rows::new(&trigger.triggers, trigger.old.as_deref(), trigger.new.clone());
-    run(&trigger.call, rows, rt).map(|_| ())
+/// An AFTER trigger that fires when the statement has ended.
+#[derive(Debug)]
+struct Fired {
+    triggers: Arc<RowTriggers>,
+    call: Arc<TriggerCall>,
+    old: Option<Vec<Datum>>,
+    new: Option<Vec<Datum>>,
+    /// Bodies of the users' functions that the trigger calls.
+    functions: Option<Arc<FunctionBodies>>,
+    executor: Option<&'static dyn Executor>,
+}
+
+impl FiredTrigger for Fired {
+    fn fire(&self, exec: &mut ExecContext<'_>) -> Result<()> {
+        let mut state = State::of_statement(self.executor, self.functions.clone());
+        let mut rt = Runtime { exec, params: &[], state: &mut state };
+        let rows = Rows::new(&self.triggers, self.old.as_deref(), self.new.clone());
+        run(&self.call, rows, &mut rt).map(|_| ())
+    }
 }
 
 /// A check of the row that a BEFORE trigger leaves.
@@ -183,14 +201,15 @@ impl FireTriggers for RowTriggers {
             }
             count(call, 0, rt);
             let rows = [old, new].into_iter().flatten();
-            rt.charge(size_of::<FiredTrigger>() + rows.map(row_bytes).sum::<usize>())?;
-            rt.exec.store.fire_later(FiredTrigger {
+            rt.charge(size_of::<Fired>() + rows.map(row_bytes).sum::<usize>())?;
+            rt.exec.store.fire_later(Box::new(Fired {
                 triggers: Arc::clone(self),
                 call: Arc::clone(call),
                 old: old.map(<[Datum]>::to_vec),
                 new: new.map(<[Datum]>::to_vec),
                 functions: rt.state.functions.clone(),
-            })?;
+                executor: rt.state.executor,
+            }))?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use niwaki_catalog::{Oid, collation_name, type_collation};
 use niwaki_types::{ColumnType, TypeOid};
 
 use super::{Expr, ExprKind, Nested, SubQueryKind};
+use crate::context::ColumnInfo;
 use crate::function::{Function, T};
 
 /// The collation `default` of text types, for values without another collation.
@@ -276,5 +277,18 @@ pub(crate) fn needs_collation(function: &Function) -> Option<&'static str> {
         | "string_to_array" | "string_to_table" | "array_position" | "array_positions"
         | "array_remove" | "array_replace" => Some(STRING_COMPARISON),
         _ => None,
+    }
+}
+
+impl ColumnInfo {
+    /// Returns the same column with the collation of an expression.
+    pub fn collated(self, derived: Collation) -> Self {
+        Self { collation: derived.as_column(self.column_type), ..self }
+    }
+
+    /// Returns the column as an expression over a slot.
+    pub fn at_slot(&self, slot: usize) -> Expr {
+        let derived = Collation::of_column(self.collation, self.column_type.oid);
+        Expr { derived, ..Expr::slot(slot, self.column_type) }
     }
 }

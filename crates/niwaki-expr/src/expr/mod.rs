@@ -11,6 +11,7 @@ mod fit;
 mod hashed;
 mod immutable;
 mod implication;
+mod inline;
 mod json_path;
 pub mod json_records;
 pub mod measure;
@@ -47,12 +48,13 @@ pub(crate) use hashed::{LookUp, for_key, key_type};
 pub(crate) use immutable::is_immutable_over_parameters;
 pub use immutable::{is_immutable, refuse_domains, refuse_user_functions};
 pub use implication::implies;
+pub use inline::{inline_call, keeps_promises};
 pub use json_path::{path_input, pattern};
 pub use object_names::object_input;
 pub use object_names::{ROLES, function_name, object_name, row_type_name, type_name};
 pub use step::{Running, Step};
 pub use subscript::Subscripts;
-pub use user_function::{FunctionKey, UserFunction, inline_call, keeps_promises};
+pub use user_function::{FunctionKey, UserFunction};
 
 /// An expression with its type, and its byte offset in the query text (-1 if it is not in the
 /// text).

@@ -9,7 +9,7 @@ use niwaki_parse::error::Result;
 use niwaki_types::TextSettings;
 
 use super::{FunctionBodies, PlanNode};
-use crate::context::AnalyzeContext;
+use crate::analysis::AnalyzeContext;
 use crate::expr::{FunctionKey, UserFunction};
 use crate::query::StatementQuery;
 use crate::store::TableLock;

@@ -5,11 +5,11 @@
 mod append;
 mod backward;
 mod called;
+mod constant;
 mod estimate;
 mod function;
 mod pruning;
 mod scan;
-mod trigger;
 mod window;
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::context::ColumnInfo;
 use crate::expr::Expr;
 use crate::query::{
     AggregateCall, ConflictPlan, GroupingSets, LeafRules, LockTarget, ModifyKind, RowTriggers,
-    SetCall, SetFunction, SetKind, SlotRange, SortKey, WithinBound, has_query, is_volatile,
+    SetCall, SetFunction, SetKind, SlotRange, SortKey, WithinBound,
 };
 
 pub use append::{AppendMember, AppendPlan, SYSTEM, is_early};
@@ -31,7 +31,6 @@ pub use estimate::Estimate;
 pub use function::{BodyStatement, FunctionBodies, FunctionBody};
 pub use pruning::{key_compatible, possible_leaves};
 pub use scan::{BitmapPath, BitmapPlan, IndexPath, KeyCondition, PathPlan, ScanPlan};
-pub use trigger::FiredTrigger;
 pub use window::{WindowCalls, WindowPlan};
 
 /// A nested query with its own rows.
@@ -103,22 +102,6 @@ pub struct WorkingPlan {
     pub start: usize,
     /// The condition on the rows.
     pub filter: Option<Expr>,
-}
-
-impl PlanNode {
-    /// Returns whether the rows are the same at any time. PostgreSQL computes such rows when it
-    /// plans.
-    pub fn is_constant(&self) -> bool {
-        let constant = |expr: &Expr| !is_volatile(expr) && !has_query(expr);
-        match self {
-            Self::Result => true,
-            Self::Project { input, exprs, sets, .. } => {
-                sets.is_empty() && input.is_constant() && exprs.iter().all(constant)
-            }
-            Self::Filter { input, condition } => input.is_constant() && constant(condition),
-            _ => false,
-        }
-    }
 }
 
 /// The kinds of joins, by the rows that they keep.

@@ -3,22 +3,6 @@
 use super::{has_query, reads_slots, volatile_inside};
 use crate::expr::{Expr, ExprKind};
 
-/// Slots `start..end` of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotRange {
-    /// The first slot.
-    pub start: usize,
-    /// The slot behind the last.
-    pub end: usize,
-}
-
-impl SlotRange {
-    /// Decides whether a slot is in the range.
-    pub fn contains(self, slot: usize) -> bool {
-        (self.start..self.end).contains(&slot)
-    }
-}
-
 /// Appends the parts of a conjunction to `out`.
 pub fn split_conjuncts(condition: Expr, out: &mut Vec<Expr>) {
     match condition.kind {

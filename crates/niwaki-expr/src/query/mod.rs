@@ -11,6 +11,7 @@ mod function;
 mod grouping_sets;
 mod growth;
 mod same;
+mod slots;
 mod trigger;
 mod walk;
 mod window;
@@ -26,11 +27,12 @@ use crate::expr::Expr;
 pub use calls::{AggregateCall, SetCall, SortKey};
 pub use change::{ConflictPlan, ConflictUpdate, LeafRules, LockTarget, ModifyKind, WithinBound};
 pub use conditions::{
-    SlotRange, asked_of, conjunction, is_volatile, mark, reads_nothing, reads_only, split_conjuncts,
+    asked_of, conjunction, is_volatile, mark, reads_nothing, reads_only, split_conjuncts,
 };
 pub use function::{JsonRecords, ResultShape, SetFunction, fields_of_rows};
 pub use grouping_sets::{CUBE_MAX, GroupingClause, GroupingItem, GroupingSets, SETS_MAX};
 pub use growth::{DEPTH_MAX, Growth, count_named, depth, nodes};
+pub use slots::SlotRange;
 pub use trigger::{
     RowName, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall, TriggerStep,
 };

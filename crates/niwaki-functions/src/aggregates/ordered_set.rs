@@ -1,6 +1,7 @@
 //! Ordered-set aggregates: `percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`.
 //!
-//! The rows come sorted, and their number is known before the first row (`exec/ordered_input.rs`).
+//! The rows come sorted, and their number is known before the first row
+//! (`niwaki-exec/src/grouping/ordered_input.rs`).
 //! So the state keeps only the rows that the result needs.
 //!
 //! ```text

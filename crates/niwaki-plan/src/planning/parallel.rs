@@ -1,4 +1,4 @@
-//! Parallel plans: decides which steps several threads share (`exec/parallel/`).
+//! Parallel plans: decides which steps several threads share (`niwaki-exec`).
 
 use std::sync::Arc;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_env::hash::HashMap;
 use niwaki_env::stack::{self, Deep};
-use niwaki_expr::context::{AnalyzeContext, ColumnInfo};
+use niwaki_expr::analysis::AnalyzeContext;
+use niwaki_expr::context::ColumnInfo;
 use niwaki_expr::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use niwaki_expr::plan::{
     MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SubPlan, WithPlan,

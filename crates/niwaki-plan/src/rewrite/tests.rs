@@ -1,7 +1,7 @@
 //! Tests of the growth limits, and of the limit on computing constants.
 
 use niwaki_analyze::analyze::Analyzer;
-use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::expr::ExprKind;
 use niwaki_expr::query::{Body, DEPTH_MAX, Query, StatementBody, StatementQuery, depth};
 use niwaki_expr::sessionless::analyze_context;

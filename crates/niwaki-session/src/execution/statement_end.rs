@@ -70,7 +70,7 @@ impl AtEnd<'_> {
             Event::Trigger(trigger) => {
                 exec.environment.check_interrupts()?;
                 exec.store.begin_following(Sees::OwnToWrite, state)?;
-                let fired = niwaki_sql::fire(&trigger, exec);
+                let fired = trigger.fire(exec);
                 exec.store.end_nested();
                 fired
             }

@@ -804,7 +804,7 @@ impl Store for TableStore<'_> {
         }
     }
 
-    fn fire_later(&mut self, trigger: FiredTrigger) -> Result<()> {
+    fn fire_later(&mut self, trigger: Box<dyn FiredTrigger>) -> Result<()> {
         self.noted.borrow_mut().fired(trigger);
         Ok(())
     }

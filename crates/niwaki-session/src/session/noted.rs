@@ -33,7 +33,7 @@ pub(crate) enum Event {
     /// A change that concerns a foreign key.
     Key(Key),
     /// A trigger that is fired after a change.
-    Trigger(Box<FiredTrigger>),
+    Trigger(Box<dyn FiredTrigger>),
     /// A possibly duplicate key whose check was deferred and is due now.
     DueDoubtful(DeferredKey),
     /// A change whose foreign key check was deferred and is due now.
@@ -88,8 +88,8 @@ impl Noted {
     }
 
     /// Notes a trigger to fire.
-    pub(crate) fn fired(&mut self, trigger: FiredTrigger) {
-        self.events.push(Event::Trigger(Box::new(trigger)));
+    pub(crate) fn fired(&mut self, trigger: Box<dyn FiredTrigger>) {
+        self.events.push(Event::Trigger(trigger));
     }
 
     fn note(&mut self, key: Key) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, CheckOption, Relation, RelationKind};
 use niwaki_env::stack::TooDeep;
-use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::definitions::Writable;
 use niwaki_expr::expr::{Expr, ExprKind};
 use niwaki_expr::query::{

@@ -1,6 +1,7 @@
 //! Values outside of a query: EXECUTE parameters, partition bounds, defaults of new columns.
 
-use niwaki_expr::context::{AnalyzeContext, ColumnInfo, CommandTag};
+use niwaki_expr::analysis::AnalyzeContext;
+use niwaki_expr::context::{ColumnInfo, CommandTag};
 use niwaki_expr::expr::Expr;
 use niwaki_expr::query::{
     Body, Distinct, From, Query, Select, StatementBody, StatementQuery, Windowing,

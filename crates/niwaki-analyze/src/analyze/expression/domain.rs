@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::Oid;
 use niwaki_env::stack;
-use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::expr::{Collation, DomainRules, Expr, ExprKind};
 use niwaki_expr::query::volatile_inside;
 use niwaki_parse::error::{Result, SqlError};

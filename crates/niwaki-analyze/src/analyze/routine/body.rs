@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::FunctionDefinition;
-use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::expr::{Expr, ExprKind, FunctionKey, inline_call, keeps_promises};
 use niwaki_expr::function::Volatility;
 use niwaki_expr::plan::{BodyStatement, CalledFunctions, FunctionBody};

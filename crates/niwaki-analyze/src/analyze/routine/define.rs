@@ -1,7 +1,7 @@
 //! CREATE FUNCTION: builds the definition of a new function, and checks its body.
 
 use niwaki_catalog::{FunctionDefinition, FunctionLanguage, FunctionParameter, Oid, ParameterMode};
-use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::expr::FunctionKey;
 use niwaki_expr::plan::CalledFunctions;
 use niwaki_parse::error::{Result, SqlError};

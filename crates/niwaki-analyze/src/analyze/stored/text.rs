@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
 use niwaki_env::stack;
-use niwaki_expr::context::AnalyzeContext;
+use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::expr::Expr;
 use niwaki_expr::query::RowName;
 use niwaki_parse::column_names::unqualified;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, Trigger, TriggerEvent, TriggerTime};
 use niwaki_env::stack;
-use niwaki_expr::context::{AnalyzeContext, ColumnInfo};
+use niwaki_expr::analysis::AnalyzeContext;
+use niwaki_expr::context::ColumnInfo;
 use niwaki_expr::expr::{Expr, ExprKind};
 use niwaki_expr::query::{
     ModifyQuery, RowName, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall,

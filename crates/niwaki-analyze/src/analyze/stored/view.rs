@@ -11,7 +11,8 @@ use niwaki_catalog::{
     BoundName, LiteralSettings, Meaning, Oid, Relation, ViewDefinition, ViewSource,
 };
 use niwaki_env::stack;
-use niwaki_expr::context::{AnalyzeContext, ColumnInfo, CommandTag};
+use niwaki_expr::analysis::AnalyzeContext;
+use niwaki_expr::context::{ColumnInfo, CommandTag};
 use niwaki_expr::expr::{Expr, ExprKind, Nested};
 use niwaki_expr::query::{
     Body, ItemKind, Query, Select, SharedQuery, SlotRange, StatementBody, StatementQuery,

@@ -8,7 +8,8 @@ use niwaki_catalog::{
     CatalogState, Column, Relation, RelationDefinition, SearchPath, collation_name,
 };
 use niwaki_env::stack;
-use niwaki_expr::context::{AnalyzeContext, ExecContext};
+use niwaki_expr::analysis::AnalyzeContext;
+use niwaki_expr::context::ExecContext;
 use niwaki_expr::expr::{BoolTest, CastPurpose, Expr, ExprKind, UserFunction};
 use niwaki_expr::query::SetFunction;
 use niwaki_expr::sessionless;

@@ -4,6 +4,7 @@ pub(crate) mod hashed_values;
 pub mod shared_rows;
 mod sorted_keys;
 
+use std::fmt;
 use std::sync::Arc;
 
 use niwaki_parse::error::{Result, SqlError};
@@ -45,7 +46,7 @@ impl Demand {
 
 /// The executor of plans. It is above expressions, which ask it to run their nested queries and
 /// the functions of users.
-pub trait Executor: Send + Sync {
+pub trait Executor: fmt::Debug + Send + Sync {
     /// Starts the step of a node. If the caller wants all rows, a plan that can run in batches
     /// does, and returns the rows of its batches one by one.
     fn step(&self, plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running;
