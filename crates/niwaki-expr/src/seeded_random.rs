@@ -20,7 +20,7 @@ impl SeededRandom {
     }
 
     /// Returns the next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn next_number(&mut self) -> u64 {
         let [first, second] = self.state;
         let mixed = second ^ first;
         self.state = [first.rotate_left(24) ^ mixed ^ (mixed << 16), mixed.rotate_left(37)];

@@ -33,6 +33,11 @@ impl KeyChains {
         self.next.len()
     }
 
+    /// Decides whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Returns the bytes of memory.
     pub fn memory(&self) -> usize {
         self.keys.memory() + grown(&self.ends, 0) + grown(&self.next, 0)
@@ -100,6 +105,11 @@ impl NumberChains {
     /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.next.len()
+    }
+
+    /// Decides whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Returns the bytes of memory in use.

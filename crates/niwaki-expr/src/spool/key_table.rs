@@ -27,6 +27,11 @@ impl KeyTable {
         self.ends.len()
     }
 
+    /// Decides whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Returns the hash of a key.
     pub fn hash(&self, key: &[u8]) -> u64 {
         self.hasher.hash_one(key)

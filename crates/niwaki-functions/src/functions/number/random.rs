@@ -14,7 +14,7 @@ use crate::functions::{Function, functions};
 /// Returns a uniform number of 52 bits in [0, 1).
 fn random(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     let bits = match &mut exec.scratch.random {
-        Some(seeded) => seeded.next(),
+        Some(seeded) => seeded.next_number(),
         None => exec.environment.random(),
     };
     #[expect(clippy::cast_precision_loss, reason = "52 bits fit a float8")]

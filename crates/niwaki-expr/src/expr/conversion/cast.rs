@@ -10,8 +10,8 @@ use niwaki_types::{
 };
 
 use super::object_names::{object_input, object_name};
-use super::path_input;
 use crate::context::ExecContext;
+use crate::expr::path_input;
 
 /// Converts a value that is not NULL.
 ///
@@ -91,7 +91,7 @@ pub fn cast_value(
         (
             Datum::Date(_) | Datum::Timestamp(_) | Datum::TimestampTz(_),
             T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ,
-        ) => super::convert_time(value, to, exec.text),
+        ) => super::convert_time::convert_time(value, to, exec.text),
         (
             Datum::Time(_)
             | Datum::TimeTz(_)
@@ -101,7 +101,7 @@ pub fn cast_value(
             T::TIME | T::TIMETZ | T::INTERVAL,
         ) => {
             let now = exec.environment.transaction_timestamp();
-            super::convert_time_of_day(value, to, exec.text, now)
+            crate::expr::convert_time_of_day(value, to, exec.text, now)
         }
         (Datum::Text(v), to) if to.is_object_name() => object_input(v, to, exec.catalog, exec.path),
         (Datum::Text(v), T::JSONPATH) => path_input(v),
