@@ -1,6 +1,6 @@
 //! Errors of the catalog.
 
-/// Errors of the catalog; `niwaki-sql` gives each its SQLSTATE.
+/// Errors of the catalog; `niwaki-parse` gives each its SQLSTATE.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// A required name does not exist (42P01, 3F000, 42704 by kind).

@@ -2,7 +2,7 @@
 //! names.
 //!
 //! The query is shown as analysis makes it, before rewriting, so that names follow renames.
-//! [`query`] writes queries, line by line as PostgreSQL does. [`shown`] writes expressions, and
+//! `query` writes queries, line by line as PostgreSQL does. [`shown`] writes expressions, and
 //! asks a [`Level`] for the names of slots.
 
 mod from;

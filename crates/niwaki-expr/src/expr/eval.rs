@@ -746,7 +746,7 @@ fn compare_rows(
 const ROWS_PER_CHECK: u32 = 512;
 
 impl Runtime<'_, '_> {
-    /// Counts a row of work. Checks for interrupts every [`ROWS_PER_CHECK`] rows.
+    /// Counts a row of work. Checks for interrupts every `ROWS_PER_CHECK` rows.
     #[inline]
     pub fn tick(&mut self) -> Result<()> {
         self.state.ticks += 1;

@@ -1,6 +1,6 @@
 //! Analyzed queries: names are resolved, types are known, but no access path is chosen.
 //!
-//! The analyzer builds a query, [`crate::rewrite`] simplifies it, and [`crate::plan`] plans it.
+//! `niwaki-analyze` builds a query. `niwaki-plan` simplifies it, and plans it.
 //! Rows are laid out as in the crate's README: the FROM items of a query level share one row of
 //! slots. An expression reads `Slot { depth, slot }`.
 

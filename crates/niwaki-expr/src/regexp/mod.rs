@@ -5,7 +5,7 @@
 //! whatever the order of its alternatives. Then the parts divide that text, each by its own
 //! preference, earlier parts first.
 //!
-//! [`syntax`] reads an expression, [`automaton`] finds the possible ends of its parts, [`dissect`]
+//! `syntax` reads an expression, `automaton` finds the possible ends of its parts, `dissect`
 //! divides a matched text among the parts. The `regex` crate decides in linear time whether and
 //! where a match begins, wherever the crate can express the expression. It cannot express
 //! lookaround assertions and back references.

@@ -178,7 +178,7 @@ fn document() -> String {
     let aggregates = theirs(&["a"]);
     let operators = lines(POSTGRESQL_OPERATORS).count();
     let mut out = String::from(
-        "# Functions and operators\n\nMade from the tables of `niwaki-sql` by `cargo xtask functions`; a test holds it up to date, and compares \
+        "# Functions and operators\n\nMade from the tables of `niwaki-functions` by `cargo xtask functions`; a test holds it up to date, and compares \
          every signature with PostgreSQL 15's.\nA type's name as a function (`int4(x)`, `text(x)`) is a cast, and is not counted.\n\n",
     );
     let _ = writeln!(

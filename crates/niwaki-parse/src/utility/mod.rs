@@ -1,7 +1,7 @@
 //! Utility statements: definitions, transactions, settings, maintenance, COPY.
 //!
-//! [`read`] turns a syntax tree into a [`Utility`]. It checks everything that needs no catalog. The
-//! session executes the result.
+//! [`read()`] turns a syntax tree into a [`Utility`]. It checks everything that needs no catalog.
+//! The session executes the result.
 
 mod read;
 mod statement;

@@ -3,18 +3,18 @@
 //! Steps, in this order, the innermost queries first:
 //!
 //! 0. Calls of users' functions are inlined if the body is one expression ([`inline_call`]). An
-//!    unneeded order is removed ([`orders`]).
-//! 1. A WITH query with a single reference becomes a FROM item ([`shared`]). Constants in
-//!    conditions are computed ([`constants`]). Common conjuncts are moved out of ORs
-//!    ([`common_parts`]).
+//!    unneeded order is removed (`orders`).
+//! 1. A WITH query with a single reference becomes a FROM item (`shared`). Constants in
+//!    conditions are computed (`constants`). Common conjuncts are moved out of ORs
+//!    (`common_parts`).
 //! 2. EXISTS, IN and = ANY under AND become semi joins, NOT EXISTS becomes an anti join
-//!    ([`sublinks`]).
-//! 3. Simple queries among the FROM items become part of the query ([`flatten`]). Those without
+//!    (`sublinks`).
+//! 3. Simple queries among the FROM items become part of the query (`flatten`). Those without
 //!    FROM leave constants in conditions, which are computed again.
 //! 4. An outer join becomes an inner join if a condition refuses its NULL-extended rows
-//!    ([`outer_joins`]).
-//! 5. Conditions derived from equalities are added ([`equalities`]).
-//! 6. Conditions are pushed into the queries among the FROM items ([`push_down`]).
+//!    (`outer_joins`).
+//! 5. Conditions derived from equalities are added (`equalities`).
+//! 6. Conditions are pushed into the queries among the FROM items (`push_down`).
 //!
 //! Some steps copy an expression to several places. Such a step is skipped if the statement would
 //! become too long ([`Growth`]): the result is the same.

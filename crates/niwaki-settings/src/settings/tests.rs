@@ -151,8 +151,8 @@ const GROUPS: &[(&str, &[&str])] = &[
 const HEAD: &str = "\
 # Settings
 
-Made from the table of settings in `niwaki-sql` by `cargo xtask settings`; a test holds this page up
-to date. `show all` and the view `pg_settings` show the same settings with their values.
+Made from the table of settings in `niwaki-settings` by `cargo xtask settings`; a test holds this
+page up to date. `show all` and the view `pg_settings` show the same settings with their values.
 
 The column *change* says when a new value takes effect:
 

@@ -163,8 +163,8 @@ impl Analyzer<'_> {
     }
 
     /// Fits a value to a length or precision after a conversion. A constant that does not fit stays
-    /// unchanged until the whole statement is analyzed. Then [`crate::rewrite`] fails, so errors in
-    /// the rest of the statement are reported first.
+    /// unchanged until the whole statement is analyzed. Then the rewriter fails, so errors in the
+    /// rest of the statement are reported first.
     pub(crate) fn with_typmod(expr: Expr, typmod: i32, explicit: bool) -> Expr {
         if typmod < 0 || expr.typmod == typmod {
             return expr;

@@ -1,7 +1,7 @@
 //! `jsonpath`: expressions over `jsonb` as trees, and as text.
 //!
 //! A value of the type is the text that [`JsonPath`] is shown as, which reads back to the same
-//! tree. `niwaki-sql` evaluates paths, because it has the regular expressions.
+//! tree. `niwaki-functions` evaluates paths, with the regular expressions.
 
 mod lex;
 mod parse;
