@@ -17,7 +17,7 @@ const LARGEST: [(&str, usize); 13] = [
     ("niwaki-settings", 2),
     ("niwaki-parse", 2),
     ("niwaki-expr", 12),
-    ("niwaki-functions", 8),
+    ("niwaki-functions", 4),
     ("niwaki-analyze", 4),
     ("niwaki-plan", 7),
     ("niwaki-exec", 3),

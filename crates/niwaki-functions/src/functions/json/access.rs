@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_parse::error::Result;
 use niwaki_types::{Datum, JsonShape, Jsonb, RawJson, json_shape};
 
-use super::{invalid, text, texts, tree, wrong};
+use super::values::{invalid, text, texts, tree, wrong};
 
 /// Returns a part of a value as a value of the same type.
 fn part(value: &Datum, find: &Find<'_>) -> Result<Datum> {

@@ -8,7 +8,7 @@ use niwaki_types::growing::{ask_to_grow, charge_more, value_bytes};
 use niwaki_types::{Datum, Jsonb, TypeOid, write_json_string};
 
 use super::convert::{key_text, to_tree, write_json};
-use super::{invalid, string, texts, wrong};
+use super::values::{invalid, string, texts, wrong};
 
 pub(super) fn to_json(
     exec: &mut ExecContext<'_>,

@@ -11,7 +11,7 @@ use niwaki_types::{
     write_json_string,
 };
 
-use super::invalid;
+use super::values::invalid;
 
 /// Appends a value of type `oid` as the functions of `json` show it. Arrays have the text `line`
 /// after each comma.

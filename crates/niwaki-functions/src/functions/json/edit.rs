@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, Jsonb, PathChange, RawJson};
 
-use super::{invalid, string, text, texts, tree, wrong};
+use super::values::{invalid, string, text, texts, tree, wrong};
 
 fn json(value: niwaki_types::Result<Arc<Jsonb>>) -> Result<Datum> {
     Ok(Datum::Jsonb(value?))

@@ -8,7 +8,7 @@ use niwaki_types::growing::charge_parts;
 use niwaki_types::{Datum, Jsonb, RawJson, RawKind, TypeOid};
 
 use super::super::{EmitRow, RowsFunction, T};
-use super::{invalid, text, wrong};
+use super::values::{invalid, text, wrong};
 
 /// Memory of a row beside its text, in bytes, roughly.
 const ROW_BYTES: usize = size_of::<Datum>() + 32;

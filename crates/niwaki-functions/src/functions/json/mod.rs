@@ -7,58 +7,12 @@ mod edit;
 mod expand;
 mod path;
 mod records;
-
-use std::sync::Arc;
-
-use niwaki_parse::error::{Result, SqlError};
-use niwaki_types::growing::{ask_to_grow, charge_more};
-use niwaki_types::{Datum, Jsonb};
+mod values;
 
 use super::{Function, functions};
 
 pub use build::JsonAggregate;
 pub use records::{of_json_objects, takes_json};
-
-fn wrong() -> SqlError {
-    SqlError::internal("a JSON function was given values of other types")
-}
-
-fn text(value: &Datum) -> Result<&str> {
-    match value {
-        Datum::Text(text) => Ok(text),
-        _ => Err(wrong()),
-    }
-}
-
-fn tree(value: &Datum) -> Result<&Arc<Jsonb>> {
-    match value {
-        Datum::Jsonb(value) => Ok(value),
-        _ => Err(wrong()),
-    }
-}
-
-/// Returns the texts of an array, NULLs as `None`.
-fn texts(value: &Datum) -> Result<Vec<Option<&str>>> {
-    let Datum::Array(_, elements) = value else { return Err(wrong()) };
-    let one = |element| match element {
-        &Datum::Null => Ok(None),
-        element => text(element).map(Some),
-    };
-    elements.iter().map(one).collect()
-}
-
-/// Returns the built text as a value. Texts with parts were charged part by part before.
-fn string(bytes: Vec<u8>) -> Result<Datum> {
-    charge_more(bytes.len(), 0)?;
-    // The value is a copy of the bytes.
-    ask_to_grow(0, 0, bytes.len())?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong())?;
-    Ok(Datum::Text(text.into()))
-}
-
-fn invalid(message: impl Into<String>) -> SqlError {
-    SqlError::new("22023", message)
-}
 
 /// Functions of PostgreSQL that are refused by name: those that need text search.
 const UNSUPPORTED: &[&str] = &["json_to_tsvector", "jsonb_to_tsvector"];

@@ -14,7 +14,7 @@ use niwaki_parse::types::element_of;
 use niwaki_types::{ColumnType, Datum, Jsonb, RawJson, RawKind, TypeOid};
 
 use super::super::{Function, Objects, ObjectsFunction, functions};
-use super::{invalid, text};
+use super::values::{invalid, text};
 
 const ONE: ObjectsFunction = ObjectsFunction { objects: Objects::One, body: fields_of_objects };
 const EACH: ObjectsFunction = ObjectsFunction { objects: Objects::Each, body: fields_of_objects };

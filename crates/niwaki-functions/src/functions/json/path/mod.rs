@@ -9,7 +9,7 @@ use niwaki_expr::context::ExecContext;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, JsonPath, Jsonb};
 
-use super::{text, tree, wrong};
+use super::values::{text, tree, wrong};
 
 use execute::{Found, Interrupts, Query};
 
