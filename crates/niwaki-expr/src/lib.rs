@@ -7,20 +7,20 @@ pub mod regexp;
 pub mod seeded_random;
 // Questions about stored definitions.
 pub mod definitions;
-// A function: its signature and implementation.
-pub mod function;
 // What a statement asks of tables.
 pub mod store;
 // What a statement gets from its session.
 pub mod context;
+// A function: its signature and implementation.
+pub mod function;
+// Kept rows, and tables of keys.
+pub mod spool;
 // The analyzed query.
 pub mod query;
 // Trees of plans.
 pub mod plan;
 // What analysis and planning get from the session.
 pub mod analysis;
-// Kept rows, and tables of keys.
-pub mod spool;
 // Expressions and their evaluation.
 pub mod expr;
 // Evaluation without a session.
