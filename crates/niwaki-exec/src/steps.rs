@@ -3,82 +3,87 @@
 use std::sync::Arc;
 
 use niwaki_env::stack;
+use niwaki_expr::expr::measure::Measured;
 use niwaki_expr::expr::nested::{Demand, Executor};
 use niwaki_expr::expr::{Running, Runtime, State, UserFunction};
 use niwaki_expr::plan::{FunctionBodies, PlanNode, SubPlan};
 use niwaki_parse::error::Result;
 use niwaki_types::Datum;
 
+use crate::batches::start::start_rows;
+use crate::change::merge::Merge;
+use crate::change::modify::{LockRows, Modify};
+use crate::flow::gate::Gate;
+use crate::flow::output::{Filter, Limit, Project};
+use crate::flow::recursive::Recursive;
+use crate::flow::with::With;
+use crate::grouping::aggregate::Aggregate;
+use crate::grouping::distinct::{Distinct, SetOperation};
+use crate::grouping::sorted_aggregate::SortedAggregate;
+use crate::grouping::unique::Unique;
+use crate::joins::merge_join::MergeJoin;
+use crate::joins::step::Join;
+use crate::order::first::First;
+use crate::order::incremental_sort::IncrementalSort;
+use crate::order::merge_append::MergeAppend;
+use crate::order::sort::Sort;
+use crate::source::append::Append;
+use crate::source::function;
+use crate::source::rows::{RowSource, Values};
+use crate::source::scan::TableScan;
 use crate::step::start::start_for;
+use crate::window::WindowStep;
 
 fn start_here(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running {
     if demand == Demand::All
-        && let Some(step) = crate::batches::start::start_rows(plan)
+        && let Some(step) = start_rows(plan)
     {
         // Steps in batches measure themselves.
         return Running::new(step);
     }
     let step = plain(plan, demand, state);
-    if state.measures.is_some() {
-        Running::new(niwaki_expr::expr::measure::Measured::new(plan, step))
-    } else {
-        step
-    }
+    if state.measures.is_some() { Running::new(Measured::new(plan, step)) } else { step }
 }
 
 fn plain(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running {
     match &**plan {
         PlanNode::Result => Running::new(crate::source::rows::OneRow { done: false }),
-        PlanNode::Scan(_) => Running::new(crate::source::scan::TableScan::new(plan, demand)),
+        PlanNode::Scan(_) => Running::new(TableScan::new(plan, demand)),
         PlanNode::Append(append) if !append.merge.is_empty() => {
-            Running::new(crate::order::merge_append::MergeAppend::new(plan, demand))
+            Running::new(MergeAppend::new(plan, demand))
         }
-        PlanNode::Append(_) => Running::new(crate::source::append::Append::new(plan, demand)),
+        PlanNode::Append(_) => Running::new(Append::new(plan, demand)),
         PlanNode::Virtual { .. }
         | PlanNode::SubQuery { .. }
         | PlanNode::Shared { .. }
         | PlanNode::Working(_)
         | PlanNode::Function { .. }
-        | PlanNode::Single { .. } => Running::new(crate::source::rows::RowSource::new(plan)),
-        PlanNode::Values { .. } => Running::new(crate::source::rows::Values::new(plan)),
+        | PlanNode::Single { .. } => Running::new(RowSource::new(plan)),
+        PlanNode::Values { .. } => Running::new(Values::new(plan)),
         PlanNode::Join(join) if !join.merge.is_empty() => {
-            Running::new(crate::joins::merge_join::MergeJoin::new(plan, demand, state))
+            Running::new(MergeJoin::new(plan, demand, state))
         }
-        PlanNode::Join(_) => Running::new(crate::joins::step::Join::new(plan, demand, state)),
-        PlanNode::Filter { .. } => Running::new(crate::flow::output::Filter::new(plan, demand)),
-        PlanNode::Gate { .. } => Running::new(crate::flow::gate::Gate::new(plan, demand)),
+        PlanNode::Join(_) => Running::new(Join::new(plan, demand, state)),
+        PlanNode::Filter { .. } => Running::new(Filter::new(plan, demand)),
+        PlanNode::Gate { .. } => Running::new(Gate::new(plan, demand)),
         // Only callers that take batches use parallel workers.
         PlanNode::Gather { input, .. } => start_for(input, demand, state),
-        PlanNode::Aggregate { sorted: true, .. } => {
-            Running::new(crate::grouping::sorted_aggregate::SortedAggregate::new(plan))
-        }
-        PlanNode::Aggregate { .. } => {
-            Running::new(crate::grouping::aggregate::Aggregate::new(plan))
-        }
-        PlanNode::Window { .. } => Running::new(crate::window::WindowStep::new(plan)),
-        PlanNode::Project { .. } => Running::new(crate::flow::output::Project::new(plan, demand)),
-        PlanNode::Sort { presorted: 0, .. } => {
-            Running::new(crate::order::sort::Sort::new(plan, demand))
-        }
-        PlanNode::Sort { .. } => {
-            Running::new(crate::order::incremental_sort::IncrementalSort::new(plan, demand))
-        }
-        PlanNode::Distinct { .. } => Running::new(crate::grouping::distinct::Distinct::new(plan)),
-        PlanNode::First { .. } => Running::new(crate::order::first::First::new(plan)),
-        PlanNode::Unique { .. } => Running::new(crate::grouping::unique::Unique::new(plan, demand)),
-        PlanNode::Limit { .. } => Running::new(crate::flow::output::Limit::new(plan)),
-        PlanNode::LockRows { .. } => {
-            Running::new(crate::change::modify::LockRows::new(plan, demand))
-        }
-        PlanNode::SetOperation { .. } => {
-            Running::new(crate::grouping::distinct::SetOperation::new(plan, state))
-        }
-        PlanNode::Recursive(_) => Running::new(crate::flow::recursive::Recursive::new(plan)),
-        PlanNode::With { input, .. } => {
-            Running::new(crate::flow::with::With::new(plan, input, state))
-        }
-        PlanNode::Modify(_) => Running::new(crate::change::modify::Modify::new(plan)),
-        PlanNode::Merge(_) => Running::new(crate::change::merge::Merge::new(plan)),
+        PlanNode::Aggregate { sorted: true, .. } => Running::new(SortedAggregate::new(plan)),
+        PlanNode::Aggregate { .. } => Running::new(Aggregate::new(plan)),
+        PlanNode::Window { .. } => Running::new(WindowStep::new(plan)),
+        PlanNode::Project { .. } => Running::new(Project::new(plan, demand)),
+        PlanNode::Sort { presorted: 0, .. } => Running::new(Sort::new(plan, demand)),
+        PlanNode::Sort { .. } => Running::new(IncrementalSort::new(plan, demand)),
+        PlanNode::Distinct { .. } => Running::new(Distinct::new(plan)),
+        PlanNode::First { .. } => Running::new(First::new(plan)),
+        PlanNode::Unique { .. } => Running::new(Unique::new(plan, demand)),
+        PlanNode::Limit { .. } => Running::new(Limit::new(plan)),
+        PlanNode::LockRows { .. } => Running::new(LockRows::new(plan, demand)),
+        PlanNode::SetOperation { .. } => Running::new(SetOperation::new(plan, state)),
+        PlanNode::Recursive(_) => Running::new(Recursive::new(plan)),
+        PlanNode::With { input, .. } => Running::new(With::new(plan, input, state)),
+        PlanNode::Modify(_) => Running::new(Modify::new(plan)),
+        PlanNode::Merge(_) => Running::new(Merge::new(plan)),
     }
 }
 
@@ -101,7 +106,7 @@ impl Executor for Plans {
         arguments: &[Datum],
         rt: &mut Runtime<'_, '_>,
     ) -> Result<Datum> {
-        crate::source::function::call(function, arguments, rt)
+        function::call(function, arguments, rt)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_expr::expr::measure::SpaceUse;
+use niwaki_expr::expr::measure::{Measured, SpaceUse};
 use niwaki_expr::expr::nested::Demand;
 use niwaki_expr::expr::{Running, Runtime, State, Step};
 use niwaki_expr::plan::PlanNode;
@@ -13,22 +13,6 @@ use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
 
 use crate::step::start::{start, start_for};
-
-/// Starts a plan, as [`start`] does, for a caller that reads at most `wanted` rows.
-pub(crate) fn start_first(plan: &Arc<PlanNode>, wanted: Option<u64>, state: &State) -> Running {
-    let Some(wanted) = wanted.and_then(|wanted| usize::try_from(wanted).ok()) else {
-        return start(plan, state);
-    };
-    if !matches!(&**plan, PlanNode::Sort { presorted: 0, .. }) {
-        return start_for(plan, Demand::Some(wanted), state);
-    }
-    let step = Running::new(Sort::of_first(plan, wanted, Demand::SOME));
-    if state.measures.is_some() {
-        Running::new(niwaki_expr::expr::measure::Measured::new(plan, step))
-    } else {
-        step
-    }
-}
 
 /// The step that sorts all rows before it returns the first. Rows are compared by the bytes of
 /// their encoded index keys.
@@ -118,4 +102,16 @@ impl Step for Sort {
         read_tagged_row(record.row, row)?;
         Ok(true)
     }
+}
+
+/// Starts a plan, as [`start`] does, for a caller that reads at most `wanted` rows.
+pub(crate) fn start_first(plan: &Arc<PlanNode>, wanted: Option<u64>, state: &State) -> Running {
+    let Some(wanted) = wanted.and_then(|wanted| usize::try_from(wanted).ok()) else {
+        return start(plan, state);
+    };
+    if !matches!(&**plan, PlanNode::Sort { presorted: 0, .. }) {
+        return start_for(plan, Demand::Some(wanted), state);
+    }
+    let step = Running::new(Sort::of_first(plan, wanted, Demand::SOME));
+    if state.measures.is_some() { Running::new(Measured::new(plan, step)) } else { step }
 }
