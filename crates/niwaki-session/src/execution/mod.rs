@@ -1,6 +1,6 @@
 //! Execution: queries of a session, with all that ends a statement.
 //!
-//! - `store`: tables under a statement's snapshot.
+//! - `scan`, `store`: tables under a statement's snapshot.
 //! - `opened`, `source`: system views about the session and the running database.
 //! - `current_row`, `environment`: rows of cursors, and services for SQL functions.
 //! - `planning`, `at_end`: inputs of plans, and what the end of a statement uses.
@@ -21,6 +21,7 @@ pub(crate) mod partition_rows;
 pub(crate) mod planning;
 pub(crate) mod query;
 pub(crate) mod reference_query;
+mod scan;
 pub(crate) mod source;
 pub(crate) mod statement_end;
 pub(crate) mod store;

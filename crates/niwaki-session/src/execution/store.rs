@@ -1,7 +1,6 @@
 //! Stored tables under the snapshot of one statement.
 
 use std::cell::RefCell;
-use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Relation};
@@ -14,15 +13,15 @@ use niwaki_sql::store::{
 use niwaki_sql::{CommandTag, FiredTrigger, Result, SqlError};
 use niwaki_storage::{ReadAhead, Tid};
 use niwaki_table::{
-    BitmapScan, ChangedRow, Direction, Error as TableError, IndexScan, LockOutcome, Lookup, Modify,
-    PageRows, RowLockMode, SeqScan, Table, Upsert, Workspace,
+    ChangedRow, Direction, Error as TableError, LockOutcome, Lookup, Modify, PageRows, RowLockMode,
+    Table, Upsert, Workspace,
 };
 use niwaki_txn::{
     Error as TxnError, Isolation, Readers, Snapshot, TableLockMode, Transaction, WaitPolicy,
 };
-use niwaki_types::growing::value_bytes;
 use niwaki_types::{ColumnMask, Datum, Vector};
 
+use crate::execution::scan::{PagePlace, Scan, SeenTable, blocks_of};
 use crate::session::epoch::UNIX_TO_POSTGRES_US;
 use crate::session::errors::of_table;
 use crate::session::noted::Noted;
@@ -107,54 +106,6 @@ impl SharedStore for Shared {
 /// Returns the snapshot of the innermost statement.
 fn seen<'x>(nested: &'x [NestedStatement], outermost: &'x Snapshot) -> &'x Snapshot {
     nested.last().map_or(outermost, |statement| &statement.snapshot)
-}
-
-/// State of a scan between two batches.
-enum Scan {
-    Sequential {
-        scan: SeqScan,
-        page: PageRows,
-        next: usize,
-        mask: ColumnMask,
-    },
-    Index(Box<IndexScan>, ColumnMask),
-    Bitmap {
-        scan: Box<BitmapScan>,
-        page: PageRows,
-        next: usize,
-        mask: ColumnMask,
-    },
-    Tids {
-        tids: Vec<Tid>,
-        next: usize,
-        mask: ColumnMask,
-    },
-    Range {
-        scan: SeqScan,
-        page: PageRows,
-        next: usize,
-        bounds: (Bound<Tid>, Bound<Tid>),
-        mask: ColumnMask,
-    },
-}
-
-/// Returns the blocks that hold the addresses between two bounds.
-fn blocks_of(lower: &Bound<Tid>, upper: &Bound<Tid>, blocks: u32) -> Range<u32> {
-    let first = match lower {
-        Bound::Included(tid) | Bound::Excluded(tid) => tid.block.0,
-        Bound::Unbounded => 0,
-    };
-    let end = match upper {
-        Bound::Included(tid) | Bound::Excluded(tid) => tid.block.0.saturating_add(1),
-        Bound::Unbounded => blocks,
-    };
-    let end = end.min(blocks);
-    first.min(end)..end
-}
-
-/// Returns roughly the bytes that values hold outside of their `Datum`s.
-fn large_bytes(row: &[Datum]) -> usize {
-    row.iter().map(value_bytes).sum()
 }
 
 fn table(relation: &Relation) -> Result<&Table> {
@@ -303,25 +254,19 @@ impl Store for TableStore<'_> {
                 let blocks = table.blocks().map_err(failed)?;
                 Scan::Sequential {
                     scan: table.seq_scan(0..blocks).ahead(table, self.read_ahead),
-                    page: PageRows::new(),
-                    next: 0,
-                    mask,
+                    place: PagePlace::new(mask),
                 }
             }
             ScanPath::Blocks(blocks) => Scan::Sequential {
                 scan: table.seq_scan(blocks).ahead(table, self.read_ahead),
-                page: PageRows::new(),
-                next: 0,
-                mask,
+                place: PagePlace::new(mask),
             },
             ScanPath::TidRange(lower, upper) => {
                 let blocks = blocks_of(&lower, &upper, table.blocks().map_err(failed)?);
                 Scan::Range {
                     scan: table.seq_scan(blocks).ahead(table, self.read_ahead),
-                    page: PageRows::new(),
-                    next: 0,
+                    place: PagePlace::new(mask),
                     bounds: (lower, upper),
-                    mask,
                 }
             }
             ScanPath::Tids(tids) => Scan::Tids { tids, next: 0, mask },
@@ -338,9 +283,7 @@ impl Store for TableStore<'_> {
                 scan: Box::new(
                     table.bitmap_scan(source, memory_bytes).ahead(table, self.read_ahead),
                 ),
-                page: PageRows::new(),
-                next: 0,
-                mask,
+                place: PagePlace::new(mask),
             },
         };
         Ok(Box::new(scan))
@@ -357,151 +300,15 @@ impl Store for TableStore<'_> {
         let scan = scan
             .downcast_mut::<Scan>()
             .ok_or_else(|| SqlError::internal("a scan of another store"))?;
-        let failed = |e| of_table(e, relation, self.state);
         self.transaction.session().check_interrupts().map_err(niwaki_txn::Error::from)?;
-        let width = out.width;
-        match scan {
-            Scan::Sequential { scan, page, next, mask } => {
-                let mut taken = 0;
-                loop {
-                    while let Some(stored) = page.get(*next) {
-                        if taken >= limit || out.large_bytes >= BATCH_BYTES {
-                            return Ok(true);
-                        }
-                        *next += 1;
-                        taken += 1;
-                        let start = out.values.len();
-                        out.values.resize(start + width, Datum::Null);
-                        let row = &mut out.values[start..];
-                        out.large_bytes += table.deform(stored, mask, row).map_err(failed)?;
-                        out.tids.push(stored.root);
-                    }
-                    *next = 0;
-                    let more = scan.next_page(
-                        table,
-                        self.transaction,
-                        seen(&self.nested, self.snapshot),
-                        page,
-                    );
-                    if !more.map_err(failed)? {
-                        return Ok(false);
-                    }
-                }
-            }
-            Scan::Range { scan, page, next, bounds, mask } => {
-                let mut taken = 0;
-                loop {
-                    while let Some(stored) = page.get(*next) {
-                        if taken >= limit || out.large_bytes >= BATCH_BYTES {
-                            return Ok(true);
-                        }
-                        *next += 1;
-                        if !bounds.contains(&stored.root) {
-                            continue;
-                        }
-                        taken += 1;
-                        let start = out.values.len();
-                        out.values.resize(start + width, Datum::Null);
-                        let row = &mut out.values[start..];
-                        out.large_bytes += table.deform(stored, mask, row).map_err(failed)?;
-                        out.tids.push(stored.root);
-                    }
-                    *next = 0;
-                    let more = scan.next_page(
-                        table,
-                        self.transaction,
-                        seen(&self.nested, self.snapshot),
-                        page,
-                    );
-                    if !more.map_err(failed)? {
-                        return Ok(false);
-                    }
-                }
-            }
-            Scan::Bitmap { scan, page, next, mask } => {
-                let mut taken = 0;
-                loop {
-                    while let Some(stored) = page.get(*next) {
-                        if taken >= limit || out.large_bytes >= BATCH_BYTES {
-                            return Ok(true);
-                        }
-                        *next += 1;
-                        taken += 1;
-                        let start = out.values.len();
-                        out.values.resize(start + width, Datum::Null);
-                        let row = &mut out.values[start..];
-                        out.large_bytes += table.deform(stored, mask, row).map_err(failed)?;
-                        out.tids.push(stored.root);
-                    }
-                    *next = 0;
-                    let more = scan.next_page(
-                        table,
-                        self.transaction,
-                        seen(&self.nested, self.snapshot),
-                        page,
-                    );
-                    if !more.map_err(failed)? {
-                        return Ok(false);
-                    }
-                }
-            }
-            Scan::Index(scan, mask) => {
-                for taken in 0..limit {
-                    let start = out.values.len();
-                    out.values.resize(start + width, Datum::Null);
-                    let row = &mut out.values[start..];
-                    let found = scan.next(
-                        table,
-                        self.transaction,
-                        seen(&self.nested, self.snapshot),
-                        mask,
-                        row,
-                    );
-                    let Some(tid) = found.map_err(failed)? else {
-                        out.values.truncate(start);
-                        return Ok(false);
-                    };
-                    out.tids.push(tid);
-                    // The first row is not counted, because most scans find one row only.
-                    if taken > 0 {
-                        out.large_bytes += large_bytes(&out.values[start..]);
-                        if out.large_bytes >= BATCH_BYTES {
-                            break;
-                        }
-                    }
-                }
-                // The caller may not ask for more rows.
-                scan.pause(table).map_err(failed)?;
-                Ok(true)
-            }
-            Scan::Tids { tids, next, mask } => {
-                let mut taken = 0;
-                while let Some(tid) = tids.get(*next) {
-                    if taken == limit || out.large_bytes >= BATCH_BYTES {
-                        return Ok(true);
-                    }
-                    *next += 1;
-                    let start = out.values.len();
-                    out.values.resize(start + width, Datum::Null);
-                    let row = &mut out.values[start..];
-                    let found = table.fetch(
-                        self.transaction,
-                        seen(&self.nested, self.snapshot),
-                        *tid,
-                        mask,
-                        row,
-                    );
-                    if found.map_err(failed)? {
-                        out.tids.push(*tid);
-                        out.large_bytes += large_bytes(&out.values[start..]);
-                        taken += 1;
-                    } else {
-                        out.values.truncate(start);
-                    }
-                }
-                Ok(false)
-            }
-        }
+        let seen = SeenTable {
+            table,
+            relation,
+            state: self.state,
+            transaction: self.transaction,
+            snapshot: seen(&self.nested, self.snapshot),
+        };
+        seen.next_rows(scan, limit, out)
     }
 
     fn next_vectors(
@@ -526,20 +333,20 @@ impl Store for TableStore<'_> {
         // the rows of one page.
         while rows < limit && large < BATCH_BYTES {
             let (tx, snapshot) = (self.transaction, seen(&self.nested, self.snapshot));
-            let (more, page, next) = match scan.downcast_mut::<Scan>() {
-                Some(Scan::Sequential { next, page, .. } | Scan::Bitmap { next, page, .. })
-                    if *next > 0 =>
+            let (more, PagePlace { page, next, .. }) = match scan.downcast_mut::<Scan>() {
+                Some(Scan::Sequential { place, .. } | Scan::Bitmap { place, .. })
+                    if place.next > 0 =>
                 {
-                    (Ok(true), page, next)
+                    (Ok(true), place)
                 }
-                Some(Scan::Sequential { scan, page, next, .. }) => {
-                    if columns.is_empty() && !page.is_counting() {
-                        *page = PageRows::counting();
+                Some(Scan::Sequential { scan, place }) => {
+                    if columns.is_empty() && !place.page.is_counting() {
+                        place.page = PageRows::counting();
                     }
-                    (scan.next_page(table, tx, snapshot, page), page, next)
+                    (scan.next_page(table, tx, snapshot, &mut place.page), place)
                 }
-                Some(Scan::Bitmap { scan, page, next, .. }) => {
-                    (scan.next_page(table, tx, snapshot, page), page, next)
+                Some(Scan::Bitmap { scan, place }) => {
+                    (scan.next_page(table, tx, snapshot, &mut place.page), place)
                 }
                 _ => return Err(SqlError::internal("a scan of another store")),
             };
