@@ -89,12 +89,38 @@ impl Session {
         self.ensure_transaction()?;
         self.refuse_writing(utility)?;
         self.block.note_query(utility.takes_snapshot());
-        let in_block = several || self.block.state() == Block::Explicit;
         // A failure restores the read-only mode with the transaction, or with the savepoint.
         let lifted = utility.maintains() && self.open_transaction()?.read_only();
         if lifted {
             self.open_transaction()?.set_read_only(false);
         }
+        let Some(tag) = self.run_in_transaction(utility, parameters, source, several, out)? else {
+            return Ok(());
+        };
+        if lifted {
+            self.open_transaction()?.set_read_only(true);
+        }
+        self.command.set_tag(tag);
+        self.next_command()?;
+        if utility.refuses_transaction_block().is_some() {
+            // A later failure in the pipeline cannot undo the statement then.
+            self.end_implicit()?;
+        }
+        Ok(())
+    }
+
+    /// Runs a statement within the open transaction and returns its tag. Returns `None` for a
+    /// statement that has set the tag itself, and needs nothing more.
+    #[expect(clippy::too_many_lines, reason = "one flat match over the kinds of statements")]
+    fn run_in_transaction(
+        &mut self,
+        utility: &Utility,
+        parameters: &[(TypeOid, Datum)],
+        source: &str,
+        several: bool,
+        out: &mut dyn ResultSink,
+    ) -> Result<Option<&'static str>> {
+        let in_block = several || self.block.state() == Block::Explicit;
         let tag: &'static str = match utility {
             Utility::Transaction(_) => "",
             Utility::Set(command) => self.set(command, in_block, out)?,
@@ -114,13 +140,14 @@ impl Session {
                 let rows = self.copy(copy, source, out)?;
                 *self.command.tag_mut() = format!("COPY {rows}");
                 self.next_command()?;
-                return self.check_after_statement();
+                self.check_after_statement()?;
+                return Ok(None);
             }
             Utility::CreateTableAs(spec) => {
                 match self.definitions.create_table_as(self, spec, source, parameters, out)? {
                     Some(rows) => {
                         *self.command.tag_mut() = format!("SELECT {rows}");
-                        return Ok(());
+                        return Ok(None);
                     }
                     None => spec.word(),
                 }
@@ -130,23 +157,16 @@ impl Session {
                 "PREPARE"
             }
             Utility::Execute { name, parameters } => {
-                return self.execute_by_name(name, parameters, out);
+                self.execute_by_name(name, parameters, out)?;
+                return Ok(None);
             }
             Utility::ExplainExecute { name, parameters, explain } => {
-                return self.explain_by_name(name, parameters, explain, out);
+                self.explain_by_name(name, parameters, explain, out)?;
+                return Ok(None);
             }
             Utility::Deallocate(name) => self.deallocate(name.as_deref())?,
             Utility::Discard(tag) => {
-                match *tag {
-                    "DISCARD ALL" => {
-                        self.forget_everything();
-                        self.discard_temporary()?;
-                    }
-                    "DISCARD SEQUENCES" => self.sequences.clear(),
-                    "DISCARD TEMP" => self.discard_temporary()?,
-                    // Plans need no action, because they are made again when necessary.
-                    _ => {}
-                }
+                self.discard(tag)?;
                 tag
             }
             Utility::Lock { names, mode, nowait } => {
@@ -165,7 +185,7 @@ impl Session {
                 let rows = self.fetch_cursor(fetch, out)?;
                 let word = if fetch.is_move { "MOVE" } else { "FETCH" };
                 *self.command.tag_mut() = format!("{word} {rows}");
-                return Ok(());
+                return Ok(None);
             }
             Utility::CloseCursor(name) => self.close_cursor(name.as_deref())?,
             Utility::Listen(channel) => {
@@ -210,14 +230,20 @@ impl Session {
             | Utility::Refresh { .. }
             | Utility::Truncate { .. } => self.definitions.run(self, utility, source, out)?,
         };
-        if lifted {
-            self.open_transaction()?.set_read_only(true);
-        }
-        self.command.set_tag(tag);
-        self.next_command()?;
-        if utility.refuses_transaction_block().is_some() {
-            // A later failure in the pipeline cannot undo the statement then.
-            self.end_implicit()?;
+        Ok(Some(tag))
+    }
+
+    /// Runs a DISCARD, given by its tag.
+    fn discard(&mut self, tag: &str) -> Result<()> {
+        match tag {
+            "DISCARD ALL" => {
+                self.forget_everything();
+                self.discard_temporary()?;
+            }
+            "DISCARD SEQUENCES" => self.sequences.clear(),
+            "DISCARD TEMP" => self.discard_temporary()?,
+            // Plans need no action, because they are made again when necessary.
+            _ => {}
         }
         Ok(())
     }
