@@ -132,103 +132,150 @@ fn named_in(text: &str, state: &CatalogState) -> Vec<Object> {
     objects_named(text).unwrap_or_default().into_iter().filter_map(class).collect()
 }
 
+/// Emits the dependencies of a relation and of all that belongs to it.
 fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -> Result<()> {
-    let mut depends = |on: Object, object: Object, kind: &str| depends(emit, on, object, kind);
+    dependencies_of_place(relation, emit)?;
+    dependencies_of_types(relation, emit)?;
+    let own = (CLASS, relation.oid, 0);
+    if let Some(of) = &relation.partition_of {
+        depends(emit, (CLASS, of.parent, 0), own, "a")?;
+    }
+    dependencies_of_query(reader, relation, emit)?;
+    dependencies_of_sequence(reader, relation, emit)?;
+    dependencies_of_defaults(reader, relation, emit)?;
+    dependencies_of_triggers(relation, emit)?;
+    dependencies_of_constraints(reader, relation, emit)
+}
+
+/// Emits what a relation itself needs: an index its table or its constraint, others their schema.
+fn dependencies_of_place(relation: &Relation, emit: Emit<'_>) -> Result<()> {
     let own = (CLASS, relation.oid, 0);
     match &relation.index {
         Some(index) if index.constraint.is_some() => {
-            depends((CONSTRAINT, relation.oid, 0), own, "i")?;
+            depends(emit, (CONSTRAINT, relation.oid, 0), own, "i")?;
         }
         Some(index) => {
             for key in &index.key {
                 // An expression depends on the table as a whole here. That is precise enough for a
                 // client that drops objects in order.
                 let column = if key.expression.is_some() { 0 } else { usize::from(key.column) + 1 };
-                depends((CLASS, index.table, column), own, "a")?;
+                depends(emit, (CLASS, index.table, column), own, "a")?;
             }
         }
-        None => depends((NAMESPACE, relation.schema, 0), own, "n")?,
+        None => depends(emit, (NAMESPACE, relation.schema, 0), own, "n")?,
     }
     if let Some(index) = &relation.index
         && let Some(above) = index.part_of
     {
-        depends((CLASS, above, 0), own, "P")?;
-        depends((CLASS, index.table, 0), own, "S")?;
+        depends(emit, (CLASS, above, 0), own, "P")?;
+        depends(emit, (CLASS, index.table, 0), own, "S")?;
     }
+    Ok(())
+}
+
+/// Emits that a relation's row type needs the relation, and that columns need their types.
+fn dependencies_of_types(relation: &Relation, emit: Emit<'_>) -> Result<()> {
+    let own = (CLASS, relation.oid, 0);
     if let Some(rows) = row_type(relation) {
         let kind = (TYPE, Oid(rows.0), 0);
-        depends(own, kind, "i")?;
+        depends(emit, own, kind, "i")?;
         if let Some(array) = rows.array() {
-            depends(kind, (TYPE, Oid(array.0), 0), "i")?;
+            depends(emit, kind, (TYPE, Oid(array.0), 0), "i")?;
         }
     }
     for (at, column) in relation.visible_columns() {
         if let Some(kind) = of_type(column.column_type().declared()) {
-            depends(kind, (CLASS, relation.oid, at + 1), "n")?;
+            depends(emit, kind, (CLASS, relation.oid, at + 1), "n")?;
         }
     }
-    if let Some(of) = &relation.partition_of {
-        depends((CLASS, of.parent, 0), own, "a")?;
+    Ok(())
+}
+
+/// Emits what the rule of a view needs: the types and columns that the view's query names.
+fn dependencies_of_query(reader: &Reader<'_>, relation: &Relation, emit: Emit<'_>) -> Result<()> {
+    let own = (CLASS, relation.oid, 0);
+    let Some(query) = &relation.query else { return Ok(()) };
+    let rule = (REWRITE, rule_oid(relation.oid), 0);
+    for kind in ["i", "n"] {
+        depends(emit, own, rule, kind)?;
     }
-    if let Some(query) = &relation.query {
-        let rule = (REWRITE, rule_oid(relation.oid), 0);
-        for kind in ["i", "n"] {
-            depends(own, rule, kind)?;
+    let types = query.types.iter().filter_map(|oid| reader.state.user_type(*oid));
+    for kind in types.filter_map(|found| of_type(found.type_oid())) {
+        depends(emit, kind, rule, "n")?;
+    }
+    for source in &query.sources {
+        // Built-in relations always exist and need no dependency.
+        let Some(read) = reader.state.relation(source.relation) else { continue };
+        if read.is_system() {
+            continue;
         }
-        let types = query.types.iter().filter_map(|oid| reader.state.user_type(*oid));
-        for kind in types.filter_map(|found| of_type(found.type_oid())) {
-            depends(kind, rule, "n")?;
+        if read.index.is_some() {
+            // A key of the view's GROUP BY that determines other columns.
+            depends(emit, (CONSTRAINT, read.oid, 0), rule, "n")?;
+        } else if source.columns.is_empty() {
+            depends(emit, (CLASS, source.relation, 0), rule, "n")?;
         }
-        for source in &query.sources {
-            // Built-in relations always exist and need no dependency.
-            let Some(read) = reader.state.relation(source.relation) else { continue };
-            if read.is_system() {
-                continue;
-            }
-            if read.index.is_some() {
-                // A key of the view's GROUP BY that determines other columns.
-                depends((CONSTRAINT, read.oid, 0), rule, "n")?;
-            } else if source.columns.is_empty() {
-                depends((CLASS, source.relation, 0), rule, "n")?;
-            }
-            for column in numbers_of(&source.columns) {
-                depends((CLASS, source.relation, column), rule, "n")?;
-            }
+        for column in numbers_of(&source.columns) {
+            depends(emit, (CLASS, source.relation, column), rule, "n")?;
         }
     }
+    Ok(())
+}
+
+/// Emits that a sequence needs the column that owns it.
+fn dependencies_of_sequence(
+    reader: &Reader<'_>,
+    relation: &Relation,
+    emit: Emit<'_>,
+) -> Result<()> {
+    let own = (CLASS, relation.oid, 0);
     if let Some((table, column)) = relation.sequence.as_ref().and_then(|s| s.owned_by) {
         let owner = reader.state.relation(table);
         let identity = owner
             .and_then(|table| table.columns.get(usize::from(column)))
             .is_some_and(|column| column.identity.is_some());
         let kind = if identity { "i" } else { "a" };
-        depends((CLASS, table, usize::from(column) + 1), own, kind)?;
+        depends(emit, (CLASS, table, usize::from(column) + 1), own, kind)?;
     }
+    Ok(())
+}
+
+/// Emits what the defaults and generation expressions of a relation's columns need.
+fn dependencies_of_defaults(
+    reader: &Reader<'_>,
+    relation: &Relation,
+    emit: Emit<'_>,
+) -> Result<()> {
     for (at, column) in relation.visible_columns() {
         if column.default.is_none() || column.identity.is_some() {
             continue;
         }
         let default = (ATTRDEF, default_oid(relation.oid, at), 0);
         let kind = if column.generated { "i" } else { "a" };
-        depends((CLASS, relation.oid, at + 1), default, kind)?;
+        depends(emit, (CLASS, relation.oid, at + 1), default, kind)?;
         if let Some(expression) = column.default.as_ref().filter(|_| column.generated) {
             for read in columns_read(relation, expression) {
-                depends((CLASS, relation.oid, read), default, "n")?;
+                depends(emit, (CLASS, relation.oid, read), default, "n")?;
             }
         }
         if let Some(sequence) = column.sequence {
-            depends((CLASS, sequence, 0), default, "n")?;
+            depends(emit, (CLASS, sequence, 0), default, "n")?;
         }
         let named = named_in(column.default.as_deref().unwrap_or_default(), reader.state);
         for object in named.into_iter().filter(|(_, oid, _)| column.sequence != Some(*oid)) {
-            depends(object, default, "n")?;
+            depends(emit, object, default, "n")?;
         }
     }
+    Ok(())
+}
+
+/// Emits that a trigger needs its table, its function, and the columns that it names.
+fn dependencies_of_triggers(relation: &Relation, emit: Emit<'_>) -> Result<()> {
     for trigger in &relation.triggers {
         let object = (TRIGGER, trigger.oid, 0);
-        depends((CLASS, relation.oid, 0), object, "a")?;
+        depends(emit, (CLASS, relation.oid, 0), object, "a")?;
         if trigger.function >= Oid::FIRST_USER {
-            depends((PROC, trigger.function, 0), object, "n")?;
+            depends(emit, (PROC, trigger.function, 0), object, "n")?;
         }
         let mut columns: Vec<usize> = trigger.columns.iter().copied().map(usize::from).collect();
         if let Some(when) = &trigger.when {
@@ -237,33 +284,42 @@ fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -
         columns.sort_unstable();
         columns.dedup();
         for column in columns {
-            depends((CLASS, relation.oid, column + 1), object, "n")?;
+            depends(emit, (CLASS, relation.oid, column + 1), object, "n")?;
         }
     }
+    Ok(())
+}
+
+/// Emits that a constraint needs its columns, and the objects that it names.
+fn dependencies_of_constraints(
+    reader: &Reader<'_>,
+    relation: &Arc<Relation>,
+    emit: Emit<'_>,
+) -> Result<()> {
     for constraint in reader.state.constraints_of(relation) {
         let object = (CONSTRAINT, constraint.oid, 0);
         if let Some(above) = part_of(reader.state, &constraint) {
-            depends((CONSTRAINT, above, 0), object, "P")?;
-            depends((CLASS, relation.oid, 0), object, "S")?;
+            depends(emit, (CONSTRAINT, above, 0), object, "P")?;
+            depends(emit, (CLASS, relation.oid, 0), object, "S")?;
         }
         for column in constraint_columns(&constraint) {
-            depends((CLASS, relation.oid, column), object, "a")?;
+            depends(emit, (CLASS, relation.oid, column), object, "a")?;
             // The columns of a check constraint and the columns that its expression reads are two
             // dependencies.
             if let TableConstraint::Check(_) = constraint.constraint {
-                depends((CLASS, relation.oid, column), object, "n")?;
+                depends(emit, (CLASS, relation.oid, column), object, "n")?;
             }
         }
         if let TableConstraint::Check(check) = constraint.constraint {
             for needed in named_in(&check.expression, reader.state) {
-                depends(needed, object, "n")?;
+                depends(emit, needed, object, "n")?;
             }
         }
         if let TableConstraint::ForeignKey(key) = constraint.constraint {
             for column in numbers_of(&key.referenced) {
-                depends((CLASS, key.references, column), object, "n")?;
+                depends(emit, (CLASS, key.references, column), object, "n")?;
             }
-            depends((CLASS, key.index, 0), object, "n")?;
+            depends(emit, (CLASS, key.index, 0), object, "n")?;
         }
     }
     Ok(())
