@@ -10,20 +10,16 @@ use niwaki_parse::types::format_oid;
 use niwaki_table::{KeyedRows, SortSpace, Sorter, TempSpace};
 use niwaki_types::{Array, Datum, Record, TypeOid, compare, work};
 
-use super::hashed::look_up;
 use super::json_records::populated;
 use super::measure::Measures;
-use super::nested::hashed_values::{self, HashedValues};
+use super::nested::hashed_values::HashedValues;
 use super::nested::shared_rows::SharedRows;
-use super::nested::{self, Executor, compare_each, sub_query_rows};
+use super::nested::{self, Executor};
 use super::value_lists::{self, ValueList};
-use super::{
-    BoolTest, CastPurpose, ComparedRows, Expr, ExprKind, Nested, Quantifier, SubQuery,
-    SubQueryKind, cast_compared, cast_value, coerce_length,
-};
+use super::{BoolTest, CastPurpose, Expr, ExprKind, cast_compared, cast_value, coerce_length};
 use crate::context::ExecContext;
 use crate::function::{Eval, Function};
-use crate::plan::{FunctionBodies, SubPlan};
+use crate::plan::FunctionBodies;
 use crate::spool::KeptRows;
 
 /// The context that expressions read besides their row.
@@ -371,7 +367,7 @@ impl Expr {
                     _ => Ok(Datum::Null),
                 }
             }
-            ExprKind::SubQuery(sub) => eval_sub_query(sub, row, rt),
+            ExprKind::SubQuery(sub) => nested::value::eval_sub_query(sub, row, rt),
             ExprKind::UserCall { function, arguments } => {
                 nested::call(function, arguments, row, rt)
             }
@@ -536,7 +532,7 @@ pub(super) fn apply(
 }
 
 /// Evaluates `left op ANY (values)` or ALL, with SQL's three values.
-fn compare_any<'v>(
+pub(super) fn compare_any<'v>(
     function: &Function,
     any: bool,
     left: &Datum,
@@ -577,169 +573,6 @@ fn current_of(
     let Some(of_table) = rt.exec.catalog.relation(oid) else { return Ok(Datum::Null) };
     let now = rt.exec.store.address_now(of_table, tid)?;
     Ok(now.map_or(Datum::Null, |tid| Datum::Tid(tid.block.0, tid.offset.0)))
-}
-
-fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
-    let limit = match &sub.kind {
-        SubQueryKind::Exists => 1,
-        SubQueryKind::Scalar => 2,
-        SubQueryKind::CompareRows(rows) if rows.with == Quantifier::Only => 2,
-        _ => usize::MAX,
-    };
-    let Nested::Plan(plan) = &sub.query else {
-        return Err(SqlError::internal("a nested query that was not planned"));
-    };
-    if let SubQueryKind::Assigned { place, column } = &sub.kind {
-        return assigned_column(*place, *column, plan, row, rt);
-    }
-    if let Some(wanted) = look_up(sub, plan) {
-        return hashed_values::contains(plan, wanted, row, rt);
-    }
-    if plan.correlated
-        && let Some(found) = compare_until_known(&sub.kind, plan, row, rt)?
-    {
-        return Ok(found);
-    }
-    let rows = sub_query_rows(plan, row, limit, rt)?;
-    match &sub.kind {
-        SubQueryKind::Exists => Ok(Datum::Bool(!rows.is_empty())),
-        SubQueryKind::Assigned { .. } => Err(SqlError::internal("a row that is not assigned")),
-        SubQueryKind::Scalar => match rows.as_slice() {
-            [] => Ok(Datum::Null),
-            [only] => Ok(only.first().cloned().unwrap_or(Datum::Null)),
-            _ => Err(several_rows()),
-        },
-        SubQueryKind::Array => {
-            let column = plan.columns.first().map_or(TypeOid::TEXT, |c| c.column_type.oid);
-            let values: Vec<Datum> =
-                rows.iter().map(|r| r.first().cloned().unwrap_or(Datum::Null)).collect();
-            Ok(match niwaki_parse::types::element_of(column) {
-                Some(element) => Datum::Array(element, Arc::new(Array::accumulated(&values)?)),
-                None => Datum::array(column, values),
-            })
-        }
-        SubQueryKind::Compare { function, any, left, right_cast } => {
-            let left = left.eval(row, rt)?;
-            let mut values = Vec::with_capacity(rows.len());
-            for candidate in rows.iter() {
-                values.push(right_cast.eval(candidate, rt)?);
-            }
-            compare_any(function, *any, &left, values.iter(), rt)
-        }
-        SubQueryKind::CompareRows(wanted) => compare_rows(wanted, &rows, row, rt),
-    }
-}
-
-/// Returns one of the columns that a query's row is assigned to. The query runs once for all these
-/// columns.
-fn assigned_column(
-    place: i32,
-    column: usize,
-    plan: &SubPlan,
-    row: &[Datum],
-    rt: &mut Runtime<'_, '_>,
-) -> Result<Datum> {
-    let of_row = |values: &[Datum]| values.get(column).cloned().unwrap_or(Datum::Null);
-    let mut asked = rt.state.assigned.iter();
-    if let Some((_, values)) = asked.find(|(known, _)| *known == place) {
-        return Ok(of_row(values));
-    }
-    let rows = sub_query_rows(plan, row, 2, rt)?;
-    let values = match rows.as_slice() {
-        [] => Vec::new(),
-        [only] => only.clone(),
-        _ => return Err(several_rows()),
-    };
-    let value = of_row(&values);
-    rt.state.assigned.push((place, values));
-    Ok(value)
-}
-
-/// Evaluates `left op ANY (query)` or ALL, for a query that reads the current row. Returns `None`
-/// for other kinds of nested queries.
-fn compare_until_known(
-    kind: &SubQueryKind,
-    plan: &SubPlan,
-    row: &[Datum],
-    rt: &mut Runtime<'_, '_>,
-) -> Result<Option<Datum>> {
-    match kind {
-        SubQueryKind::Compare { function, any, left, right_cast } => {
-            let mut known = None;
-            let found = compare_each(plan, row, *any, rt, &mut |candidate, rt| {
-                let left = match &known {
-                    Some(left) => left,
-                    None => known.insert(left.eval(row, rt)?),
-                };
-                let right = right_cast.eval(candidate, rt)?;
-                match left.is_null() || right.is_null() {
-                    true => Ok(Datum::Null),
-                    false => apply(function, &[left.clone(), right], rt),
-                }
-            });
-            found.map(Some)
-        }
-        SubQueryKind::CompareRows(rows) if rows.with != Quantifier::Only => {
-            let any = rows.with == Quantifier::Any;
-            let mut pair = Vec::new();
-            let found = compare_each(plan, row, any, rt, &mut |candidate, rt| {
-                rows.compare(&mut pair, candidate, row, rt)
-            });
-            found.map(Some)
-        }
-        _ => Ok(None),
-    }
-}
-
-impl ComparedRows {
-    /// Compares the left side with a row of the query. `pair` is empty before the first row. It
-    /// keeps the values of the left side, computed from `row`.
-    fn compare(
-        &self,
-        pair: &mut Vec<Datum>,
-        candidate: &[Datum],
-        row: &[Datum],
-        rt: &mut Runtime<'_, '_>,
-    ) -> Result<Datum> {
-        if pair.is_empty() {
-            for part in &self.left {
-                pair.push(part.eval(row, rt)?);
-            }
-        }
-        pair.truncate(self.left.len());
-        pair.extend_from_slice(candidate);
-        self.compared.eval(pair, rt)
-    }
-}
-
-fn several_rows() -> SqlError {
-    let message = "more than one row returned by a subquery used as an expression";
-    SqlError::new("21000", message)
-}
-
-/// Evaluates `(left, …) op (rows)`, with ANY, ALL or neither, with SQL's three values.
-fn compare_rows(
-    wanted: &ComparedRows,
-    rows: &[Vec<Datum>],
-    row: &[Datum],
-    rt: &mut Runtime<'_, '_>,
-) -> Result<Datum> {
-    let any = match (wanted.with, rows.len()) {
-        (Quantifier::Only, 0) => return Ok(Datum::Null),
-        (Quantifier::Only, 2..) => return Err(several_rows()),
-        (Quantifier::All, _) => false,
-        (Quantifier::Only | Quantifier::Any, _) => true,
-    };
-    let (mut pair, mut unknown) = (Vec::new(), false);
-    for candidate in rows {
-        rt.tick()?;
-        match wanted.compare(&mut pair, candidate, row, rt)? {
-            Datum::Bool(found) if found == any => return Ok(Datum::Bool(any)),
-            Datum::Null => unknown = true,
-            _ => {}
-        }
-    }
-    Ok(if unknown { Datum::Null } else { Datum::Bool(!any) })
 }
 
 /// The number of rows between two checks for interrupts.

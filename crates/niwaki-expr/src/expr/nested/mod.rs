@@ -3,6 +3,7 @@
 pub(crate) mod hashed_values;
 pub mod shared_rows;
 mod sorted_keys;
+pub(super) mod value;
 
 use std::fmt;
 use std::sync::Arc;
@@ -99,7 +100,7 @@ pub fn call_outside(function: &UserFunction) -> SqlError {
 
 /// Returns the rows of a nested query for the current row, at most `limit`. Results that depend on
 /// no outer row are computed once.
-pub(crate) fn sub_query_rows(
+fn sub_query_rows(
     plan: &SubPlan,
     row: &[Datum],
     limit: usize,
@@ -159,7 +160,7 @@ fn collect(plan: &SubPlan, limit: usize, rt: &mut Runtime<'_, '_>) -> Result<Vec
 
 /// Decides with SQL's three values whether `compare` holds for a row of a nested query (`any`), or
 /// for all its rows. Runs the query for the current row, and only until the result is known.
-pub(crate) fn compare_each(
+fn compare_each(
     plan: &SubPlan,
     row: &[Datum],
     any: bool,
