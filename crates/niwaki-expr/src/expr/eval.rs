@@ -16,7 +16,9 @@ use super::nested::hashed_values::HashedValues;
 use super::nested::shared_rows::SharedRows;
 use super::nested::{self, Executor};
 use super::value_lists::{self, ValueList};
-use super::{BoolTest, CastPurpose, Expr, ExprKind, cast_compared, cast_value, coerce_length};
+use super::{
+    BoolTest, CastPurpose, Expr, ExprKind, RowValue, cast_compared, cast_value, coerce_length,
+};
 use crate::context::ExecContext;
 use crate::function::{Eval, Function};
 use crate::plan::FunctionBodies;
@@ -204,36 +206,14 @@ impl Expr {
     fn eval_rare(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
         match &self.kind {
             ExprKind::Case { operand, branches, default } => {
-                if let Some(operand) = operand {
-                    let value = operand.eval(row, rt)?;
-                    rt.state.case_operands.push(value);
-                }
-                let mut chosen = default.as_deref();
-                for (condition, result) in branches {
-                    if is_true(&condition.eval(row, rt)?) {
-                        chosen = Some(result);
-                        break;
-                    }
-                }
-                if operand.is_some() {
-                    rt.state.case_operands.pop();
-                }
-                chosen.map_or(Ok(Datum::Null), |result| result.eval(row, rt))
+                eval_case(operand.as_deref(), branches, default.as_deref(), row, rt)
             }
             ExprKind::Domain { argument, rules } => {
                 let value = argument.eval(row, rt)?;
                 rules.check(&value, rt)?;
                 Ok(value)
             }
-            ExprKind::Coalesce(arguments) => {
-                for argument in arguments {
-                    let value = argument.eval(row, rt)?;
-                    if !value.is_null() {
-                        return Ok(value);
-                    }
-                }
-                Ok(Datum::Null)
-            }
+            ExprKind::Coalesce(arguments) => first_known(arguments, row, rt),
             ExprKind::NullIf { result, equal } => {
                 let value = result.eval(row, rt)?;
                 rt.state.case_operands.push(value);
@@ -242,18 +222,7 @@ impl Expr {
                 Ok(if is_true(&same?) { Datum::Null } else { value })
             }
             ExprKind::MinMax { greatest, arguments } => {
-                let mut best = Datum::Null;
-                for argument in arguments {
-                    let value = argument.eval(row, rt)?;
-                    if value.is_null() {
-                        continue;
-                    }
-                    let order = compare(self.ty, &value, &best);
-                    if best.is_null() || (order.is_gt() == *greatest && order.is_ne()) {
-                        best = value;
-                    }
-                }
-                Ok(best)
+                self.eval_min_max(*greatest, arguments, row, rt)
             }
             ExprKind::Distinct { equal, left, right, negated } => {
                 let left = left.eval(row, rt)?;
@@ -265,19 +234,7 @@ impl Expr {
                 };
                 Ok(Datum::Bool(distinct != *negated))
             }
-            ExprKind::Array(elements) => {
-                let element = niwaki_parse::types::element_of(self.ty)
-                    .ok_or_else(|| SqlError::internal("array without an element type"))?;
-                let values =
-                    elements.iter().map(|e| e.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
-                // A cast may have given the array a type name other than the one that its elements
-                // imply.
-                let nested = elements.first().is_some_and(|e| {
-                    e.ty != element && niwaki_parse::types::element_of(e.ty).is_some()
-                });
-                let array = if nested { Array::of_arrays(&values)? } else { Array::list(values) };
-                Ok(Datum::Array(element, Arc::new(array)))
-            }
+            ExprKind::Array(elements) => self.eval_array(elements, row, rt),
             ExprKind::Subscript { array, subscripts } => {
                 let array = array.eval(row, rt)?;
                 subscripts.read(&array, row, rt)
@@ -288,41 +245,16 @@ impl Expr {
                 let (array, value) = (array.eval(row, rt)?, value.eval(row, rt)?);
                 subscripts.assign(&array, element, value, row, rt)
             }
-            ExprKind::Row(value) => {
-                if let Some(present) = &value.present
-                    && present.eval(row, rt)?.is_null()
-                {
-                    return Ok(Datum::Null);
-                }
-                let kinds: Vec<TypeOid> = value.fields.iter().map(|field| field.ty).collect();
-                let fields = value.fields.iter().map(|field| field.eval(row, rt));
-                let record = Record::new(kinds, fields.collect::<Result<Vec<Datum>>>()?);
-                record.check()?;
-                let record = match &value.names {
-                    Some(names) => record.with_names(Arc::clone(names)),
-                    None => record,
-                };
-                Ok(Datum::Record(self.ty, Arc::new(record)))
-            }
+            ExprKind::Row(value) => self.eval_row(value, row, rt),
             ExprKind::Field { argument, field, kind, .. } => match argument.eval(row, rt)? {
                 Datum::Record(_, record) => match record.fields().nth(*field) {
                     Some((found, value)) if found == *kind => Ok(value.clone()),
                     // A function's rows may differ from the function's declaration.
                     Some((found, _)) if argument.ty == TypeOid::RECORD => {
-                        let types = &rt.exec.text.types;
-                        let shown = |oid| types.shown(oid).unwrap_or_else(|| format_oid(oid));
-                        let message = format!("attribute {} has wrong type", field + 1);
-                        Err(SqlError::new("42804", message).with_detail(format!(
-                            "Table has type {}, but query expects {}.",
-                            shown(found),
-                            shown(*kind)
-                        )))
+                        Err(wrong_field_type(*field, found, *kind, rt))
                     }
                     // A stored value carries its own field types, so the value must be corrupt.
-                    _ => Err(SqlError::new(
-                        "XX001",
-                        format!("composite value has no field {} of its type", field + 1),
-                    )),
+                    _ => Err(missing_field(*field)),
                 },
                 _ => Ok(Datum::Null),
             },
@@ -336,27 +268,14 @@ impl Expr {
                 Ok(Datum::Bool(holds))
             }
             ExprKind::AssignField { record, field, kinds, value, .. } => {
-                let old = match record.eval(row, rt)? {
-                    Datum::Record(_, record) => record,
-                    _ => Arc::new(Record::new(Arc::clone(kinds), vec![Datum::Null; kinds.len()])),
-                };
-                let value = value.eval(row, rt)?;
-                let record = old.with_field(*field, value);
-                record.check()?;
+                let (old, value) = (record.eval(row, rt)?, value.eval(row, rt)?);
+                let record = with_field(old, *field, kinds, value)?;
                 Ok(Datum::Record(self.ty, Arc::new(record)))
             }
             ExprKind::ArrayCompare { function, any, left, right, list: Some(number) } => {
                 let list = value_lists::known(*number, left, right, rt)?;
                 let left = left.eval(row, rt)?;
-                match list.contains(&left, rt) {
-                    Some(found) => {
-                        Ok(found.map_or(Datum::Null, |found| Datum::Bool(found == *any)))
-                    }
-                    None => {
-                        let values = list.values().into_iter().flatten();
-                        compare_any(function, *any, &left, values, rt)
-                    }
-                }
+                compare_listed(function, *any, &left, &list, rt)
             }
             ExprKind::ArrayCompare { function, any, left, right, list: None } => {
                 let left = left.eval(row, rt)?;
@@ -380,6 +299,66 @@ impl Expr {
             )),
             _ => Err(SqlError::internal("expression kind without an evaluation")),
         }
+    }
+
+    /// Evaluates GREATEST or LEAST.
+    fn eval_min_max(
+        &self,
+        greatest: bool,
+        arguments: &[Self],
+        row: &[Datum],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Datum> {
+        let mut best = Datum::Null;
+        for argument in arguments {
+            let value = argument.eval(row, rt)?;
+            if value.is_null() {
+                continue;
+            }
+            let order = compare(self.ty, &value, &best);
+            if best.is_null() || (order.is_gt() == greatest && order.is_ne()) {
+                best = value;
+            }
+        }
+        Ok(best)
+    }
+
+    /// Evaluates `ARRAY[…]` of this type.
+    #[inline(never)]
+    fn eval_array(
+        &self,
+        elements: &[Self],
+        row: &[Datum],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Datum> {
+        let element = niwaki_parse::types::element_of(self.ty)
+            .ok_or_else(|| SqlError::internal("array without an element type"))?;
+        let values = elements.iter().map(|e| e.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
+        // A cast may have given the array a type name other than the one that its elements imply.
+        let nested = elements
+            .first()
+            .is_some_and(|e| e.ty != element && niwaki_parse::types::element_of(e.ty).is_some());
+        let array = if nested { Array::of_arrays(&values)? } else { Array::list(values) };
+        Ok(Datum::Array(element, Arc::new(array)))
+    }
+
+    /// Evaluates `ROW(…)` of this type.
+    #[inline(never)]
+    fn eval_row(&self, value: &RowValue, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
+        if let Some(present) = &value.present
+            && present.eval(row, rt)?.is_null()
+        {
+            return Ok(Datum::Null);
+        }
+        let kinds: Vec<TypeOid> = value.fields.iter().map(|field| field.ty).collect();
+        let fields = value.fields.iter().map(|field| field.eval(row, rt));
+        let record = Record::new(kinds, fields.collect::<Result<Vec<Datum>>>()?);
+        record.check()?;
+        let record = match &value.names {
+            Some(names) => record.with_names(Arc::clone(names)),
+            None => record,
+        };
+        Ok(Datum::Record(self.ty, Arc::new(record)))
     }
 
     /// Returns the value for `row`, without copying a value that lies in the row, the parameters or
@@ -436,6 +415,29 @@ pub(crate) fn missing_parameter(number: usize) -> SqlError {
 #[cold]
 fn missing_slot(slot: usize) -> SqlError {
     SqlError::internal(format!("expression reads slot {slot} outside its row"))
+}
+
+/// Returns the error of a function whose rows differ from its declaration.
+#[cold]
+fn wrong_field_type(
+    field: usize,
+    found: TypeOid,
+    wanted: TypeOid,
+    rt: &Runtime<'_, '_>,
+) -> SqlError {
+    let types = &rt.exec.text.types;
+    let shown = |oid| types.shown(oid).unwrap_or_else(|| format_oid(oid));
+    let message = format!("attribute {} has wrong type", field + 1);
+    SqlError::new("42804", message).with_detail(format!(
+        "Table has type {}, but query expects {}.",
+        shown(found),
+        shown(wanted)
+    ))
+}
+
+#[cold]
+fn missing_field(field: usize) -> SqlError {
+    SqlError::new("XX001", format!("composite value has no field {} of its type", field + 1))
 }
 
 pub(crate) fn outer_slot(state: &State, depth: usize, slot: usize) -> Result<Datum> {
@@ -528,6 +530,68 @@ pub(super) fn apply(
         (Eval::Pure(body), values) => body(values),
         (Eval::Context(body), values) => body(rt.exec, values),
         _ => Err(SqlError::internal(format!("function {} called wrongly", function.name))),
+    }
+}
+
+/// Evaluates CASE. With an operand, the conditions compare the operand's value.
+fn eval_case(
+    operand: Option<&Expr>,
+    branches: &[(Expr, Expr)],
+    default: Option<&Expr>,
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Datum> {
+    if let Some(operand) = operand {
+        let value = operand.eval(row, rt)?;
+        rt.state.case_operands.push(value);
+    }
+    let mut chosen = default;
+    for (condition, result) in branches {
+        if is_true(&condition.eval(row, rt)?) {
+            chosen = Some(result);
+            break;
+        }
+    }
+    if operand.is_some() {
+        rt.state.case_operands.pop();
+    }
+    chosen.map_or(Ok(Datum::Null), |result| result.eval(row, rt))
+}
+
+/// Evaluates COALESCE: returns the first value that is not NULL.
+fn first_known(arguments: &[Expr], row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
+    for argument in arguments {
+        let value = argument.eval(row, rt)?;
+        if !value.is_null() {
+            return Ok(value);
+        }
+    }
+    Ok(Datum::Null)
+}
+
+/// Returns a record with a new value for one field. A NULL record counts as a record of NULLs of
+/// these types.
+fn with_field(old: Datum, field: usize, kinds: &Arc<[TypeOid]>, value: Datum) -> Result<Record> {
+    let old = match old {
+        Datum::Record(_, record) => record,
+        _ => Arc::new(Record::new(Arc::clone(kinds), vec![Datum::Null; kinds.len()])),
+    };
+    let record = old.with_field(field, value);
+    record.check()?;
+    Ok(record)
+}
+
+/// Evaluates `left op ANY (values)` or ALL over a list that the statement remembers.
+fn compare_listed(
+    function: &Function,
+    any: bool,
+    left: &Datum,
+    list: &ValueList,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Datum> {
+    match list.contains(left, rt) {
+        Some(found) => Ok(found.map_or(Datum::Null, |found| Datum::Bool(found == any))),
+        None => compare_any(function, any, left, list.values().into_iter().flatten(), rt),
     }
 }
 
