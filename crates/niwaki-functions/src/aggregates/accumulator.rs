@@ -231,7 +231,6 @@ impl Accumulator {
     /// Takes out a row that [`Accumulator::add`] has taken in. The row must not be the last one
     /// left, and its first argument must not be NULL.
     pub fn remove(&mut self, arguments: &[Datum]) -> Result<()> {
-        let wrong = || SqlError::internal("an aggregate was given values of other types");
         let value = match arguments.first() {
             Some(Datum::Int2(v)) => Some(i128::from(*v)),
             Some(Datum::Int4(v)) => Some(i128::from(*v)),
@@ -241,16 +240,16 @@ impl Accumulator {
         match self {
             Self::Count(count) => *count -= 1,
             Self::SumInt(Some(sum)) => {
-                let less = i64::try_from(value.ok_or_else(wrong)?).ok();
+                let less = i64::try_from(value.ok_or_else(wrong_value)?).ok();
                 let left = less.and_then(|less| sum.checked_sub(less));
                 *sum = left.ok_or_else(|| TypeError::out_of_range("bigint"))?;
             }
             Self::SumInt8 { sum, count, .. } => {
-                *sum -= value.ok_or_else(wrong)?;
+                *sum -= value.ok_or_else(wrong_value)?;
                 *count -= 1;
             }
             Self::SpreadInt { count, sum, squares, .. } => {
-                let value = value.ok_or_else(wrong)?;
+                let value = value.ok_or_else(wrong_value)?;
                 *sum -= value;
                 *squares -= value * value;
                 *count -= 1;
@@ -267,42 +266,25 @@ impl Accumulator {
             return state.add(types, arguments, exec);
         }
         if let Self::Array { values, bytes, .. } = self {
-            let more = value_bytes(first);
-            let held = values.len().saturating_mul(size_of::<Datum>()).saturating_add(*bytes);
-            charge_elements(&mut Charge::of(held), 1, more)?;
-            *bytes += more;
-            values.push(first.clone());
-            return Ok(());
+            return push_element(values, bytes, first);
         }
         if first.is_null() {
             return Ok(());
         }
-        let wrong = || SqlError::internal("an aggregate was given values of other types");
         match self {
             Self::Count(count) => *count += 1,
-            Self::SumInt(sum) => {
-                let value = match first {
-                    Datum::Int2(v) => i64::from(*v),
-                    Datum::Int4(v) => i64::from(*v),
-                    _ => return Err(wrong()),
-                };
-                *sum = Some(
-                    sum.unwrap_or(0)
-                        .checked_add(value)
-                        .ok_or_else(|| TypeError::out_of_range("bigint"))?,
-                );
-            }
+            Self::SumInt(sum) => add_int(sum, first)?,
             Self::SumInt8 { sum, count, .. } => {
                 *sum += match first {
                     Datum::Int2(v) => i128::from(*v),
                     Datum::Int4(v) => i128::from(*v),
                     Datum::Int8(v) => i128::from(*v),
-                    _ => return Err(wrong()),
+                    _ => return Err(wrong_value()),
                 };
                 *count += 1;
             }
             Self::SumNumeric { sum, count, .. } => {
-                let Datum::Numeric(value) = first else { return Err(wrong()) };
+                let Datum::Numeric(value) = first else { return Err(wrong_value()) };
                 *sum = Some(match sum.take() {
                     Some(sum) => sum.add(value)?,
                     None => Numeric::clone(value),
@@ -310,26 +292,11 @@ impl Accumulator {
                 *count += 1;
             }
             Self::SumFloat { sum, count, kind } => {
-                let value = match first {
-                    Datum::Float4(v) => f64::from(*v),
-                    Datum::Float8(v) => *v,
-                    _ => return Err(wrong()),
-                };
-                let before = *sum;
-                *sum += value;
-                if *kind == AggregateKind::SumFloat4 {
-                    // float4 sums round to float4 at every step.
-                    #[expect(clippy::cast_possible_truncation, reason = "meant to round")]
-                    let narrow = *sum as f32;
-                    *sum = f64::from(narrow);
-                }
-                if sum.is_infinite() && before.is_finite() && value.is_finite() {
-                    return Err(SqlError::new("22003", "value out of range: overflow"));
-                }
+                add_float(sum, *kind, first)?;
                 *count += 1;
             }
             Self::SumInterval { sum, count, .. } => {
-                let Datum::Interval(value) = first else { return Err(wrong()) };
+                let Datum::Interval(value) = first else { return Err(wrong_value()) };
                 *sum = Some(match sum.take() {
                     Some(sum) => sum.checked_add(value)?,
                     None => **value,
@@ -337,39 +304,32 @@ impl Accumulator {
                 *count += 1;
             }
             Self::SpreadNumeric { count, sums, .. } => {
-                let value = match first {
-                    Datum::Numeric(v) => Numeric::clone(v),
-                    Datum::Int8(v) => Numeric::from(*v),
-                    _ => return Err(wrong()),
-                };
-                let square = value.mul(&value)?;
-                *sums = Some(match sums.take() {
-                    Some((sum, squares)) => (sum.add(&value)?, squares.add(&square)?),
-                    None => (value, square),
-                });
+                add_square(sums, first)?;
                 *count += 1;
             }
             Self::SpreadInt { count, sum, squares, .. } => {
                 let value = match first {
                     Datum::Int2(v) => i128::from(*v),
                     Datum::Int4(v) => i128::from(*v),
-                    _ => return Err(wrong()),
+                    _ => return Err(wrong_value()),
                 };
                 *sum += value;
                 *squares += value * value;
                 *count += 1;
             }
-            Self::SpreadFloat { squares, .. } => squares.add(float(first).ok_or_else(wrong)?)?,
+            Self::SpreadFloat { squares, .. } => {
+                squares.add(float(first).ok_or_else(wrong_value)?)?
+            }
             Self::Regression { pairs, .. } => {
-                let second = arguments.get(1).ok_or_else(wrong)?;
+                let second = arguments.get(1).ok_or_else(wrong_value)?;
                 if !second.is_null() {
                     let (y, x) = (float(first), float(second));
-                    pairs.add(y.ok_or_else(wrong)?, x.ok_or_else(wrong)?)?;
+                    pairs.add(y.ok_or_else(wrong_value)?, x.ok_or_else(wrong_value)?)?;
                 }
             }
             Self::Bits { value, kind } => {
                 *value = Some(match value.take() {
-                    Some(bits) => combined(*kind, &bits, first).ok_or_else(wrong)?,
+                    Some(bits) => combined(*kind, &bits, first).ok_or_else(wrong_value)?,
                     None => first.clone(),
                 });
             }
@@ -381,43 +341,15 @@ impl Accumulator {
                 }
             }
             Self::Bool { value, and } => {
-                let Datum::Bool(new) = first else { return Err(wrong()) };
+                let Datum::Bool(new) = first else { return Err(wrong_value()) };
                 *value = Some(match *value {
                     None => *new,
                     Some(old) if *and => old && *new,
                     Some(old) => old || *new,
                 });
             }
-            Self::Strings(text) => {
-                let Datum::Text(piece) = first else { return Err(wrong()) };
-                match text {
-                    None => *text = Some(piece.to_string()),
-                    Some(text) => {
-                        let separator = match arguments.get(1) {
-                            Some(Datum::Text(separator)) => &**separator,
-                            _ => "",
-                        };
-                        charge_more(text.len(), separator.len() + piece.len())?;
-                        text.push_str(separator);
-                        text.push_str(piece);
-                    }
-                }
-            }
-            Self::Bytes(bytes) => {
-                let Datum::Bytea(piece) = first else { return Err(wrong()) };
-                match bytes {
-                    None => *bytes = Some(piece.to_vec()),
-                    Some(bytes) => {
-                        let separator = match arguments.get(1) {
-                            Some(Datum::Bytea(separator)) => &**separator,
-                            _ => &[],
-                        };
-                        charge_more(bytes.len(), separator.len() + piece.len())?;
-                        bytes.extend_from_slice(separator);
-                        bytes.extend_from_slice(piece);
-                    }
-                }
-            }
+            Self::Strings(text) => join_text(text, first, arguments.get(1))?,
+            Self::Bytes(bytes) => join_bytes(bytes, first, arguments.get(1))?,
             Self::OrderedSet(_) => return Err(SqlError::internal("rows without their order")),
             Self::Array { .. } | Self::Json(..) => {}
         }
@@ -541,6 +473,104 @@ impl Accumulator {
             Self::OrderedSet(rows) => rows.finish()?,
         })
     }
+}
+
+/// Returns the error of an argument that has another type than the aggregate takes.
+#[cold]
+fn wrong_value() -> SqlError {
+    SqlError::internal("an aggregate was given values of other types")
+}
+
+/// Adds a value to an array. `bytes` are the bytes of its values beyond their own size.
+fn push_element(values: &mut Vec<Datum>, bytes: &mut usize, value: &Datum) -> Result<()> {
+    let more = value_bytes(value);
+    let held = values.len().saturating_mul(size_of::<Datum>()).saturating_add(*bytes);
+    charge_elements(&mut Charge::of(held), 1, more)?;
+    *bytes += more;
+    values.push(value.clone());
+    Ok(())
+}
+
+/// Adds an int2 or int4 to a sum.
+#[inline]
+fn add_int(sum: &mut Option<i64>, value: &Datum) -> Result<()> {
+    let value = match value {
+        Datum::Int2(v) => i64::from(*v),
+        Datum::Int4(v) => i64::from(*v),
+        _ => return Err(wrong_value()),
+    };
+    let added = sum.unwrap_or(0).checked_add(value);
+    *sum = Some(added.ok_or_else(|| TypeError::out_of_range("bigint"))?);
+    Ok(())
+}
+
+/// Adds a float to a sum of this kind.
+#[inline]
+fn add_float(sum: &mut f64, kind: AggregateKind, value: &Datum) -> Result<()> {
+    let value = float(value).ok_or_else(wrong_value)?;
+    let before = *sum;
+    *sum += value;
+    if kind == AggregateKind::SumFloat4 {
+        // float4 sums round to float4 at every step.
+        #[expect(clippy::cast_possible_truncation, reason = "meant to round")]
+        let narrow = *sum as f32;
+        *sum = f64::from(narrow);
+    }
+    if sum.is_infinite() && before.is_finite() && value.is_finite() {
+        return Err(SqlError::new("22003", "value out of range: overflow"));
+    }
+    Ok(())
+}
+
+/// Adds a number to a sum of numbers, and its square to the sum of their squares.
+fn add_square(sums: &mut Option<(Numeric, Numeric)>, value: &Datum) -> Result<()> {
+    let value = match value {
+        Datum::Numeric(v) => Numeric::clone(v),
+        Datum::Int8(v) => Numeric::from(*v),
+        _ => return Err(wrong_value()),
+    };
+    let square = value.mul(&value)?;
+    *sums = Some(match sums.take() {
+        Some((sum, squares)) => (sum.add(&value)?, squares.add(&square)?),
+        None => (value, square),
+    });
+    Ok(())
+}
+
+/// Appends a text, behind the separator of its row.
+fn join_text(text: &mut Option<String>, piece: &Datum, separator: Option<&Datum>) -> Result<()> {
+    let Datum::Text(piece) = piece else { return Err(wrong_value()) };
+    match text {
+        None => *text = Some(piece.to_string()),
+        Some(text) => {
+            let separator = match separator {
+                Some(Datum::Text(separator)) => &**separator,
+                _ => "",
+            };
+            charge_more(text.len(), separator.len() + piece.len())?;
+            text.push_str(separator);
+            text.push_str(piece);
+        }
+    }
+    Ok(())
+}
+
+/// Appends bytes, behind the separator of their row.
+fn join_bytes(bytes: &mut Option<Vec<u8>>, piece: &Datum, separator: Option<&Datum>) -> Result<()> {
+    let Datum::Bytea(piece) = piece else { return Err(wrong_value()) };
+    match bytes {
+        None => *bytes = Some(piece.to_vec()),
+        Some(bytes) => {
+            let separator = match separator {
+                Some(Datum::Bytea(separator)) => &**separator,
+                _ => &[],
+            };
+            charge_more(bytes.len(), separator.len() + piece.len())?;
+            bytes.extend_from_slice(separator);
+            bytes.extend_from_slice(piece);
+        }
+    }
+    Ok(())
 }
 
 /// Returns error 42804 for two arrays that cannot be compared. Only a column of type `anyarray`, as
