@@ -248,12 +248,9 @@ impl Expr {
                 ExprKind::Field { argument: b, field: n, .. },
             ) => m == n && a.same(b),
             (ExprKind::Row(a), ExprKind::Row(b)) => {
-                let same_present = match (&a.present, &b.present) {
-                    (None, None) => true,
-                    (Some(a), Some(b)) => a.same(b),
-                    _ => false,
-                };
-                same_present && a.names == b.names && same_all(&a.fields, &b.fields)
+                same_optional(a.present.as_ref(), b.present.as_ref())
+                    && a.names == b.names
+                    && same_all(&a.fields, &b.fields)
             }
             (
                 ExprKind::BoolTest { argument: a, test: t },
@@ -263,13 +260,8 @@ impl Expr {
                 ExprKind::Case { operand: o, branches: b, default: d },
                 ExprKind::Case { operand: p, branches: c, default: e },
             ) => {
-                let same_option = |a: &Option<Box<Expr>>, b: &Option<Box<Expr>>| match (a, b) {
-                    (None, None) => true,
-                    (Some(a), Some(b)) => a.same(b),
-                    _ => false,
-                };
-                same_option(o, p)
-                    && same_option(d, e)
+                same_optional(o.as_deref(), p.as_deref())
+                    && same_optional(d.as_deref(), e.as_deref())
                     && b.len() == c.len()
                     && b.iter().zip(c).all(|((w, x), (y, z))| w.same(y) && x.same(z))
             }
@@ -293,6 +285,16 @@ impl Expr {
             (ExprKind::SubQuery(a), ExprKind::SubQuery(b)) => a.same(b),
             _ => false,
         }
+    }
+}
+
+/// Decides whether both expressions are absent, or compute the same value from the same row.
+#[inline]
+fn same_optional(a: Option<&Expr>, b: Option<&Expr>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => a.same(b),
+        _ => false,
     }
 }
 
