@@ -15,12 +15,6 @@ const VALUE_BYTES: f64 = 16.0;
 
 /// Returns the estimate of a step, derived from the estimates of its tables and joins.
 pub fn estimate(node: &PlanNode) -> Estimate {
-    let leaf = |rows: f64, total: f64, columns: usize| Estimate {
-        startup: 0.0,
-        total,
-        rows: rows.max(1.0),
-        width: columns as f64 * VALUE_BYTES,
-    };
     match node {
         PlanNode::Result => leaf(1.0, 0.01, 0),
         PlanNode::Scan(scan) => Estimate {
@@ -59,31 +53,13 @@ pub fn estimate(node: &PlanNode) -> Estimate {
         PlanNode::Gate { input, .. } | PlanNode::Gather { input, .. } => estimate(input),
         PlanNode::Aggregate { input, groups, written, sets, calls, sorted, .. } => {
             let below = estimate(input);
-            let rows = match sets.sets.as_slice() {
-                [] => group_count(input, below.rows, &groups[..*written]),
-                sets => {
-                    let of_set = |set: &Vec<usize>| {
-                        let exprs = set.iter().filter(|group| **group < *written);
-                        group_count(input, below.rows, exprs.map(|group| &groups[*group]))
-                    };
-                    sets.iter().map(of_set).sum()
-                }
-            };
+            let rows = rows_of_groups(input, below.rows, &groups[..*written], &sets.sets);
             let total = below.total + below.rows * 0.0125 * sets.sets.len().max(1) as f64;
             let width = (groups.len() + calls.len()) as f64 * VALUE_BYTES;
             let startup = if *sorted { below.startup } else { total };
             Estimate { startup, total, rows, width }
         }
-        PlanNode::Window { input, plan } => {
-            // A row is returned once its partition, or the visible part of it, is complete.
-            // PostgreSQL counts the first input row as the start.
-            let below = estimate(input);
-            let WindowCalls { window, calls } = &plan.over_input;
-            let operators = calls.len() + window.sort_keys().len();
-            let total = below.total + below.rows * (0.01 + 0.0025 * operators as f64);
-            let width = below.width + calls.len() as f64 * VALUE_BYTES;
-            Estimate { total, width, ..below }
-        }
+        PlanNode::Window { input, plan } => windowed(estimate(input), &plan.over_input),
         PlanNode::Project { input, exprs, sets, .. } => {
             let below = estimate(input);
             let times = if sets.is_empty() { 1.0 } else { FUNCTION_ROWS };
@@ -115,33 +91,13 @@ pub fn estimate(node: &PlanNode) -> Estimate {
             let rows = group_count(input, below.rows, keys);
             Estimate { total: below.total + below.rows * 0.0125, rows, ..below }
         }
-        PlanNode::Limit { input, count, .. } => {
-            let below = estimate(input);
-            let rows = match count.as_ref().map(|count| &count.kind) {
-                Some(ExprKind::Const(Datum::Int8(number))) => below.rows.min(*number as f64),
-                _ => below.rows,
-            };
-            let part = rows / below.rows.max(1.0);
-            let total = below.startup + (below.total - below.startup) * part;
-            Estimate { rows: rows.max(1.0), total, ..below }
-        }
+        PlanNode::Limit { input, count, .. } => limited(estimate(input), count.as_ref()),
         PlanNode::LockRows { input, .. } => {
             let below = estimate(input);
             Estimate { total: below.total + below.rows * 0.01, ..below }
         }
         PlanNode::SetOperation { kind, all, left, right, .. } => {
-            let (left, right) = (estimate(left), estimate(right));
-            let rows = match kind {
-                SetKind::Union => left.rows + right.rows,
-                SetKind::Intersect => left.rows.min(right.rows),
-                SetKind::Except => left.rows,
-            };
-            let total = left.total + right.total;
-            if *kind == SetKind::Union && *all {
-                return Estimate { startup: left.startup, total, rows, width: left.width };
-            }
-            let total = total + (left.rows + right.rows) * 0.0125;
-            Estimate { startup: total, total, rows, width: left.width }
+            set_operation(*kind, *all, estimate(left), estimate(right))
         }
         PlanNode::Modify(modify) => estimate(&modify.input),
         PlanNode::Merge(merge) => estimate(&merge.input),
@@ -157,6 +113,61 @@ pub fn estimate(node: &PlanNode) -> Estimate {
         }
         PlanNode::With { input, .. } => estimate(input),
     }
+}
+
+/// Returns the estimate of a step without an input, of rows of `columns` values.
+fn leaf(rows: f64, total: f64, columns: usize) -> Estimate {
+    Estimate { startup: 0.0, total, rows: rows.max(1.0), width: columns as f64 * VALUE_BYTES }
+}
+
+/// Returns the number of groups that all grouping sets make of the input's `rows` rows. `written`
+/// are the group expressions that the statement has.
+fn rows_of_groups(input: &PlanNode, rows: f64, written: &[Expr], sets: &[Vec<usize>]) -> f64 {
+    if sets.is_empty() {
+        return group_count(input, rows, written);
+    }
+    let of_set = |set: &Vec<usize>| {
+        let exprs = set.iter().filter(|group| **group < written.len());
+        group_count(input, rows, exprs.map(|group| &written[*group]))
+    };
+    sets.iter().map(of_set).sum()
+}
+
+/// Returns the estimate of window functions over rows.
+fn windowed(below: Estimate, with: &WindowCalls) -> Estimate {
+    // A row is returned once its partition, or the visible part of it, is complete. PostgreSQL
+    // counts the first input row as the start.
+    let WindowCalls { window, calls } = with;
+    let operators = calls.len() + window.sort_keys().len();
+    let total = below.total + below.rows * (0.01 + 0.0025 * operators as f64);
+    let width = below.width + calls.len() as f64 * VALUE_BYTES;
+    Estimate { total, width, ..below }
+}
+
+/// Returns the estimate of a step that ends after its first rows. `count` is their number.
+fn limited(below: Estimate, count: Option<&Expr>) -> Estimate {
+    let rows = match count.map(|count| &count.kind) {
+        Some(ExprKind::Const(Datum::Int8(number))) => below.rows.min(*number as f64),
+        _ => below.rows,
+    };
+    let part = rows / below.rows.max(1.0);
+    let total = below.startup + (below.total - below.startup) * part;
+    Estimate { rows: rows.max(1.0), total, ..below }
+}
+
+/// Returns the estimate of a set operation over two inputs.
+fn set_operation(kind: SetKind, all: bool, left: Estimate, right: Estimate) -> Estimate {
+    let rows = match kind {
+        SetKind::Union => left.rows + right.rows,
+        SetKind::Intersect => left.rows.min(right.rows),
+        SetKind::Except => left.rows,
+    };
+    let total = left.total + right.total;
+    if kind == SetKind::Union && all {
+        return Estimate { startup: left.startup, total, rows, width: left.width };
+    }
+    let total = total + (left.rows + right.rows) * 0.0125;
+    Estimate { startup: total, total, rows, width: left.width }
 }
 
 /// Returns the length of an integer series with constant bounds.
