@@ -1,5 +1,7 @@
 //! The planner: builds the plan steps of a query.
 
+mod select;
+
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
@@ -9,27 +11,21 @@ use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::context::ColumnInfo;
 use niwaki_expr::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use niwaki_expr::plan::{
-    MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SubPlan, WithPlan,
-    WorkingPlan,
+    MergeAction, MergePlan, ModifyPlan, PlanNode, RecursivePlan, SubPlan, WithPlan, WorkingPlan,
 };
 use niwaki_expr::query::{
-    self, AggregateCall, Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType,
-    LockTarget, MergeQuery, ModifyQuery, ModifySource, OrderKey, Query, Select, SetOperation,
-    SetSide, SharedQuery, SortKey, StatementBody, StatementQuery, conjunction, is_volatile, mark,
-    reads_slots,
+    self, Body, From, FromItem, ItemKind, JoinTree, MergeQuery, ModifyQuery, ModifySource,
+    OrderKey, Query, SetOperation, SetSide, SharedQuery, SortKey, StatementBody, StatementQuery,
+    conjunction, mark, reads_slots,
 };
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use super::cost;
 use super::estimate::estimate;
-use super::extremes::{Extremes, comes_in_order, cost_of_all, extremes};
-use super::group_count::group_count;
+use super::extremes::{Extremes, comes_in_order, cost_of_all};
 use super::joins::{Leaf, LeafKind, Wanted, plan_joins};
-use super::parallel::{gather_inner, workers};
 use super::scan::table_rows;
-use super::window_order::{first_order, window_order, windowed};
 use crate::rewrite::{AskedOnce, asked_once};
 
 /// Limit for evaluating an EXISTS query once for all rows: that may cost at most `AS_MUCH` times a
@@ -240,258 +236,6 @@ impl Planner<'_> {
         Ok(Arc::new(PlanNode::Project { input, input_width, exprs, sets }))
     }
 
-    fn select(
-        &mut self,
-        select: Select,
-        columns: usize,
-        order: &[OrderKey],
-        wanted_rows: Option<f64>,
-    ) -> Result<PlanNode> {
-        let Select {
-            mut from,
-            mut grouping,
-            mut windowing,
-            mut targets,
-            mut sets,
-            distinct,
-            locks,
-        } = select;
-        self.asking = asking(&from);
-        let grouped = grouping.as_ref().filter(|_| locks.is_empty());
-        let extremes = grouped.and_then(|grouping| extremes(&from, grouping));
-        for expr in targets.iter_mut().chain(sets.iter_mut().flat_map(|set| &mut set.arguments)) {
-            self.expr(expr)?;
-        }
-        for expr in windowing.row_exprs_mut() {
-            self.expr(expr)?;
-        }
-        for expr in windowing.offsets_mut() {
-            self.expr(expr)?;
-        }
-        let named = named_keys(order, grouping.as_ref(), &distinct, &targets[..columns], &targets);
-        let windows = window_order(&windowing, &named);
-        // An index may supply the order if rows go one by one from the scan to the result. If
-        // DISTINCT drops rows, the number of rows to read is unknown.
-        let row_by_row = grouping.is_none()
-            && windowing.is_empty()
-            && distinct != Distinct::Rows
-            && sets.is_empty();
-        let simple = row_by_row && distinct == Distinct::None;
-        let types: Vec<ColumnType> = targets.iter().map(Expr::column_type).collect();
-        let key = |key: &OrderKey, expr: Expr| SortKey {
-            expr,
-            descending: key.descending,
-            nulls_first: key.nulls_first,
-        };
-        let wanted_order: Vec<SortKey> = if row_by_row {
-            order.iter().map(|wanted| key(wanted, targets[wanted.target].clone())).collect()
-        } else if grouping.is_none() {
-            first_order(&windowing, &windows)
-        } else {
-            Vec::new()
-        };
-        let mut used = vec![false; from.width];
-        match &mut grouping {
-            Some(grouping) => {
-                for expr in grouping.groups.iter_mut().chain(&mut grouping.having) {
-                    self.expr(expr)?;
-                }
-                for call in &mut grouping.calls {
-                    let order = call.order.iter_mut().map(|(expr, ..)| expr);
-                    for expr in call.arguments.iter_mut().chain(&mut call.filter).chain(order) {
-                        self.expr(expr)?;
-                        mark(expr, &mut used);
-                    }
-                }
-                grouping.groups.iter().for_each(|group| mark(group, &mut used));
-            }
-            None => {
-                windowing.for_each_row_expr(&mut |expr| mark(expr, &mut used));
-                let arguments = sets.iter().flat_map(|set| &set.arguments);
-                targets.iter().chain(arguments).for_each(|expr| mark(expr, &mut used));
-            }
-        }
-        for lock in &locks {
-            // The row's TID, and its partition.
-            let address = lock.start + lock.relation.columns.len();
-            used[address] = true;
-            used[address + 1] |= lock.relation.is_partitioned();
-        }
-        let width = from.width;
-        let above = used.clone();
-        let (mut recheck, mut outer) = (None, Vec::new());
-        if !locks.is_empty() {
-            refuse_nullable(&from, &locks)?;
-            recheck = self.recheck(&mut from)?;
-            recheck.iter().for_each(|expr| mark(expr, &mut used));
-            if let Some(tree) = &mut from.tree {
-                self.outer_checks(tree, &from.items, &mut outer)?;
-            }
-        }
-        let limit = wanted_rows.filter(|_| simple);
-        let plain = windowing.is_empty() && distinct == Distinct::None && sets.is_empty();
-        let by_groups = grouping.as_ref().filter(|_| plain);
-        let by_groups = by_groups.and_then(|grouping| group_order(grouping, order, &targets));
-        let mut sorted_groups = false;
-        let (mut node, ordered) = match (&grouping, &by_groups) {
-            (Some(_), Some(by_groups)) if !self.settings.enable_hashagg => {
-                sorted_groups = true;
-                let (node, presorted) = self.from(from, &mut used, &by_groups.keys, None)?;
-                (sorted_by(node, &by_groups.keys, presorted), 0)
-            }
-            (Some(grouping), Some(by_groups)) if wanted_rows.is_some() && by_groups.ordered => {
-                let limit = wanted_rows.unwrap_or(f64::INFINITY);
-                let (node, is_sorted) =
-                    self.grouped(from, &mut used, grouping, by_groups, limit)?;
-                sorted_groups = is_sorted;
-                (node, 0)
-            }
-            _ => self.from(from, &mut used, &wanted_order, limit)?,
-        };
-        gather_inner(&mut node, &self.settings);
-        let mut input_width = width;
-        let in_order = ordered >= wanted_order.len();
-        let mut sort_done = row_by_row && in_order;
-        // Number of leading ORDER BY keys by which the rows are sorted.
-        let presorted = if row_by_row { ordered } else { 0 };
-        if !locks.is_empty() {
-            if !sort_done && !wanted_order.is_empty() {
-                let (input, keys) = (Arc::new(node), wanted_order.clone());
-                node = PlanNode::Sort { input, keys, presorted };
-            }
-            sort_done = true;
-            node = PlanNode::LockRows { input: Arc::new(node), targets: locks, outer, recheck };
-        }
-        let grouped = grouping.is_some();
-        let below = if in_order && !grouped { wanted_order } else { Vec::new() };
-        if let Some(grouping) = grouping {
-            sort_done |= sorted_groups && by_groups.is_some_and(|by_groups| by_groups.ordered);
-            let workers = match sorted_groups {
-                true => 0,
-                false => workers(&node, &grouping, &self.settings),
-            };
-            let sets = grouping.sets;
-            input_width = grouping.groups.len() + grouping.calls.len() + sets.calls.len();
-            let by_index = match extremes {
-                Some(extremes) => self.by_index(extremes, &node)?,
-                None => None,
-            };
-            node = match by_index {
-                Some(exprs) => {
-                    let input = Arc::new(PlanNode::Result);
-                    PlanNode::Project { input, input_width: 0, exprs, sets: Vec::new() }
-                }
-                None => PlanNode::Aggregate {
-                    input: Arc::new(node),
-                    input_width: width,
-                    groups: grouping.groups,
-                    written: grouping.written,
-                    sets,
-                    calls: grouping.calls,
-                    sorted: sorted_groups,
-                    workers,
-                },
-            };
-            if let Some(condition) = grouping.having {
-                node = PlanNode::Filter { input: Arc::new(node), condition };
-            }
-        }
-        if !windowing.is_empty() {
-            // Over groups, every value of the row counts as read.
-            let read = if grouped { vec![true; input_width] } else { above };
-            let done = windowed(windowing, &windows, node, &read, below);
-            let arguments = sets.iter_mut().flat_map(|set| &mut set.arguments);
-            targets.iter_mut().chain(arguments).for_each(|expr| done.place(expr));
-            let known = |(wanted, by): (&OrderKey, &SortKey)| {
-                key(wanted, targets[wanted.target].clone()).same(by)
-            };
-            sort_done = sets.is_empty()
-                && distinct != Distinct::Rows
-                && order.len() <= done.order.len()
-                && order.iter().zip(&done.order).all(known);
-            (node, input_width) = (done.node, done.width);
-        }
-        // Volatile targets are computed late, as in PostgreSQL: in the result's order, and not for
-        // rows that LIMIT drops. Targets that the rows are sorted by are an exception.
-        let by_volatile = order.iter().any(|wanted| is_volatile(&targets[wanted.target]));
-        let late = distinct == Distinct::None
-            && sets.is_empty()
-            && !by_volatile
-            && targets.iter().any(is_volatile);
-        // As in PostgreSQL, set-returning functions expand the rows after the sort and after
-        // DISTINCT ON, unless these use a set.
-        let (on, ordered) = match &distinct {
-            Distinct::On { targets, ordered } => (targets.as_slice(), *ordered),
-            _ => (&[][..], !order.is_empty()),
-        };
-        let mut by = order.iter().map(|wanted| wanted.target).chain(on.iter().copied());
-        let sets_last = !sets.is_empty()
-            && ordered
-            && distinct != Distinct::Rows
-            && !by.any(|target| has_set(&targets[target]));
-        if (late && !order.is_empty() || sets_last) && !sort_done {
-            let keys = order.iter().map(|wanted| key(wanted, targets[wanted.target].clone()));
-            node = PlanNode::Sort { input: Arc::new(node), keys: keys.collect(), presorted };
-            sort_done = true;
-        }
-        if sets_last && !on.is_empty() {
-            let keys = on.iter().map(|target| targets[*target].clone()).collect();
-            node = PlanNode::First { input: Arc::new(node), keys };
-        }
-        targets.iter_mut().try_for_each(|target| place_sets(target, input_width))?;
-        node = PlanNode::Project { input: Arc::new(node), input_width, exprs: targets, sets };
-        if distinct == Distinct::Rows {
-            let columns = types[..columns].to_vec();
-            node = PlanNode::Distinct { input: Arc::new(node), columns };
-        }
-        if !sort_done {
-            node = sorted(node, order, &types, presorted);
-        }
-        if let Distinct::On { targets, .. } = distinct
-            && !sets_last
-        {
-            let keys =
-                targets.into_iter().map(|target| Expr::slot(target, types[target])).collect();
-            node = PlanNode::First { input: Arc::new(node), keys };
-        }
-        Ok(node)
-    }
-
-    /// Plans FROM for a grouped query that reads only the first `limit` groups in an order.
-    ///
-    /// The rows come in that order if some path gives it and the part read costs less than grouping
-    /// all rows. The flag says whether they do.
-    fn grouped(
-        &mut self,
-        from: From,
-        used: &mut Vec<bool>,
-        grouping: &Grouping,
-        by_groups: &GroupOrder,
-        limit: f64,
-    ) -> Result<(PlanNode, bool)> {
-        let mut used_in_order = used.clone();
-        let (all, _) = self.from(from.clone(), used, &[], None)?;
-        let expected = estimate(&all);
-        let groups = group_count(&all, expected.rows, &grouping.groups);
-        let part = (limit / groups).min(1.0);
-        let wanted = Some(expected.rows * part);
-        let keys = &by_groups.keys;
-        let in_order = self.second_way(|this| this.from(from, &mut used_in_order, keys, wanted))?;
-        let Some((in_order, _)) = in_order.filter(|(_, found)| *found >= keys.len()) else {
-            return Ok((all, false));
-        };
-        let costs = &self.settings.costs;
-        let grouping = |rows: f64| rows * (costs.cpu_tuple_cost + costs.cpu_operator_cost);
-        let hashed = expected.total + grouping(expected.rows) + cost::sort(groups, costs);
-        let streamed = estimate(&in_order);
-        let run = streamed.total - streamed.startup + grouping(streamed.rows);
-        if streamed.startup + run * part >= hashed {
-            return Ok((all, false));
-        }
-        *used = used_in_order;
-        Ok((in_order, true))
-    }
-
     /// Plans the condition that rechecks a newer version of a locked or changed row.
     ///
     /// The uncorrelated queries in it share the plans of the original conditions. So they run once
@@ -518,36 +262,6 @@ impl Planner<'_> {
             }
         }
         Ok(conjunction(recheck.clone()))
-    }
-
-    /// Collects the left joins whose left side may get a newer row version, from the inside out.
-    fn outer_checks(
-        &mut self,
-        tree: &mut JoinTree,
-        items: &[FromItem],
-        out: &mut Vec<OuterCheck>,
-    ) -> Result<()> {
-        let JoinTree::Join(join) = tree else { return Ok(()) };
-        match join.kind {
-            JoinType::Inner => {
-                self.outer_checks(&mut join.left, items, out)?;
-                self.outer_checks(&mut join.right, items, out)
-            }
-            JoinType::Semi | JoinType::Anti => self.outer_checks(&mut join.left, items, out),
-            JoinType::Left => {
-                self.outer_checks(&mut join.left, items, out)?;
-                for part in &mut join.on {
-                    self.expr(part)?;
-                }
-                let on = join.on.clone();
-                let mut numbers = Vec::new();
-                join.right.items(&mut numbers);
-                let slots = numbers.into_iter().map(|number| items[number].slots).collect();
-                out.extend(conjunction(on).map(|on| OuterCheck { slots, on }));
-                Ok(())
-            }
-            JoinType::Full => Ok(()),
-        }
     }
 
     /// Plans FROM and WHERE. `used` marks the slots that the steps above read. Returns the plan,
@@ -888,23 +602,6 @@ impl Planner<'_> {
     }
 }
 
-/// Refuses to lock rows of the nullable side of an outer join.
-fn refuse_nullable(from: &From, locks: &[LockTarget]) -> Result<()> {
-    for lock in locks {
-        let number = from.items.iter().position(|item| item.slots.start == lock.start);
-        if let (Some(tree), Some(number)) = (&from.tree, number)
-            && tree.is_nullable(number)
-        {
-            let message = format!(
-                "{} cannot be applied to the nullable side of an outer join",
-                lock.lock.clause()
-            );
-            return Err(SqlError::new("0A000", message));
-        }
-    }
-    Ok(())
-}
-
 /// Returns whether the table has a partial index.
 fn has_partial_index(relation: &Relation) -> bool {
     !relation.is_partitioned()
@@ -913,80 +610,6 @@ fn has_partial_index(relation: &Relation) -> bool {
 
 fn types_of(columns: &[ColumnInfo]) -> Vec<ColumnType> {
     columns.iter().map(|column| column.column_type).collect()
-}
-
-/// Returns the expressions that ORDER BY, GROUP BY and DISTINCT name, in this order, over the input
-/// row of the windows.
-fn named_keys(
-    order: &[OrderKey],
-    grouping: Option<&Grouping>,
-    distinct: &Distinct,
-    columns: &[Expr],
-    targets: &[Expr],
-) -> Vec<Expr> {
-    let mut named: Vec<Expr> = order.iter().map(|key| targets[key.target].clone()).collect();
-    for (slot, group) in grouping.iter().flat_map(|grouping| &grouping.groups).enumerate() {
-        named.push(Expr::slot(slot, group.column_type()));
-    }
-    match distinct {
-        Distinct::None => {}
-        Distinct::Rows => named.extend(columns.iter().cloned()),
-        Distinct::On { targets: on, .. } => {
-            named.extend(on.iter().map(|target| targets[*target].clone()))
-        }
-    }
-    named
-}
-
-/// An order in which the rows of each group are adjacent.
-struct GroupOrder {
-    /// Keys over the row that is grouped.
-    keys: Vec<SortKey>,
-    /// True if the groups come in the query's order.
-    ordered: bool,
-}
-
-/// Returns the order for computing groups one after the other; `None` where that is impossible.
-fn group_order(grouping: &Grouping, order: &[OrderKey], targets: &[Expr]) -> Option<GroupOrder> {
-    let groups = &grouping.groups;
-    let plain = |call: &AggregateCall| !call.distinct && call.order.is_empty();
-    let possible = grouping.sets.sets.is_empty()
-        && !groups.is_empty()
-        && groups.iter().all(|group| !is_volatile(group))
-        && grouping.calls.iter().all(plain);
-    if !possible {
-        return None;
-    }
-    let (mut keys, mut left) = (Vec::new(), (0..groups.len()).collect::<Vec<usize>>());
-    let mut ordered = grouping.having.is_none();
-    for wanted in order {
-        let group = match targets[wanted.target].kind {
-            ExprKind::Slot { depth: 0, slot } => groups.get(slot).map(|group| (slot, group)),
-            _ => None,
-        };
-        let Some((slot, group)) = group else {
-            ordered = false;
-            break;
-        };
-        // A repeated key orders nothing.
-        if left.contains(&slot) {
-            left.retain(|other| *other != slot);
-            let (descending, nulls_first) = (wanted.descending, wanted.nulls_first);
-            keys.push(SortKey { expr: group.clone(), descending, nulls_first });
-        }
-    }
-    let rest = left.into_iter().map(|slot| groups[slot].clone());
-    keys.extend(rest.map(|expr| SortKey { expr, descending: false, nulls_first: false }));
-    Some(GroupOrder { keys, ordered })
-}
-
-/// Sorts by expressions over the rows. `presorted` is the number of leading keys by which the rows
-/// are already sorted.
-fn sorted_by(node: PlanNode, keys: &[SortKey], presorted: usize) -> PlanNode {
-    match presorted >= keys.len() {
-        true => node,
-        false => PlanNode::Sort { input: Arc::new(node), keys: keys.to_vec(), presorted },
-    }
 }
 
 /// Sorts by targets. `presorted` is the number of leading keys by which the rows are already
@@ -1014,19 +637,4 @@ fn wanted_rows(limit: Option<&Expr>, offset: Option<&Expr>) -> Option<f64> {
         _ => 100.0,
     };
     Some(number(limit?) + offset.map_or(0.0, number))
-}
-
-/// Returns whether the expression contains a set-returning function.
-fn has_set(expr: &Expr) -> bool {
-    expr.any(&mut |part| matches!(part.kind, ExprKind::SetReturning(_)))
-}
-
-/// Makes the set-returning functions inside an expression slots, from the slot `first` on. The step
-/// that runs the functions puts their values there.
-fn place_sets(expr: &mut Expr, first: usize) -> Result<()> {
-    expr.for_each_child_mut(&mut |child| {
-        let ExprKind::SetReturning(number) = child.kind else { return place_sets(child, first) };
-        child.kind = ExprKind::Slot { depth: 0, slot: first + number };
-        Ok(())
-    })
 }
