@@ -138,7 +138,7 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
         default: c.raw_default.as_deref().map(expression_text).transpose()?,
         ..ColumnSpec::new(c.colname.clone(), stored)
     };
-    let mut constraints = Vec::new();
+    let mut constraints: Vec<ConstraintSpec> = Vec::new();
     let mut said_null = false;
     // True if the previous constraint can have attributes.
     let mut takes_attribute = false;
@@ -149,22 +149,7 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
         let kind = ConstrType::try_from(k.contype).unwrap_or(ConstrType::Undefined);
         if let Some(attribute) = attribute_of(kind) {
             let last = constraints.last_mut().filter(|_| takes_attribute);
-            let check_time = match last.map(|c: &mut ConstraintSpec| &mut c.kind) {
-                Some(ConstraintSpecKind::Unique { check_time, .. }) => check_time,
-                Some(ConstraintSpecKind::Foreign(key)) => &mut key.check_time,
-                _ => {
-                    let message = format!("misplaced {} clause", attribute.words());
-                    return Err(at(SqlError::new("42601", message)));
-                }
-            };
-            attributes.push(attribute);
-            if attributes.contains(&Attribute::NotDeferrable)
-                && attributes.contains(&Attribute::Deferred)
-            {
-                let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
-                return Err(at(SqlError::new("42601", message)));
-            }
-            attribute.apply(check_time);
+            take_attribute(attribute, last, &mut attributes).map_err(at)?;
             continue;
         }
         attributes.clear();
@@ -175,78 +160,126 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
         match kind {
             ConstrType::ConstrNull => said_null = true,
             ConstrType::ConstrNotnull => spec.not_null = true,
-            ConstrType::ConstrDefault => {
-                let text = k.raw_expr.as_deref().map(expression_text).transpose()?;
-                if spec.default.is_some() || spec.serial {
-                    return Err(at(SqlError::new(
-                        "42601",
-                        format!("multiple default values specified for column {of_table}"),
-                    )));
-                }
-                spec.default = text;
-            }
+            ConstrType::ConstrDefault => take_default(&mut spec, k, &of_table, source)?,
             ConstrType::ConstrIdentity if c.type_name.is_none() => {
                 let message = "identity columns are not supported on partitions";
                 return Err(SqlError::new("0A000", message));
             }
-            ConstrType::ConstrIdentity => {
-                let kind = identity_kind(&k.generated_when);
-                if !matches!(spec.column_type.oid.0, 20 | 21 | 23) {
-                    return Err(at(SqlError::new(
-                        "22023",
-                        "identity column type must be smallint, integer, or bigint",
-                    )));
-                }
-                if spec.identity.is_some() {
-                    let message = format!("multiple identity specifications for column {of_table}");
-                    return Err(at(SqlError::new("42601", message)));
-                }
-                spec.identity = Some((kind, sequence_options(&k.options, source)?));
-                spec.not_null = true;
-            }
-            ConstrType::ConstrGenerated => {
-                if k.generated_kind == "v" {
-                    return Err(at(SqlError::unsupported("generated column that is not STORED")));
-                }
-                let text = k.raw_expr.as_deref().map(expression_text).transpose()?;
-                if spec.generated.is_some() {
-                    let message =
-                        format!("multiple generation clauses specified for column {of_table}");
-                    return Err(at(SqlError::new("42601", message)));
-                }
-                spec.generated = text;
-            }
+            ConstrType::ConstrIdentity => take_identity(&mut spec, k, &of_table, source)?,
+            ConstrType::ConstrGenerated => take_generation(&mut spec, k, &of_table, source)?,
             _ => match table_constraint(k, source)? {
                 TableConstraint::Nothing => {}
                 TableConstraint::Constraint(mut constraint) => {
-                    match &mut constraint.kind {
-                        ConstraintSpecKind::Check { column, .. } => {
-                            *column = Some(c.colname.clone());
-                        }
-                        ConstraintSpecKind::Unique { columns, primary, .. } => {
-                            columns.push(c.colname.clone());
-                            if *primary {
-                                spec.not_null = true;
-                            }
-                        }
-                        ConstraintSpecKind::Foreign(key) => key.columns.push(c.colname.clone()),
-                    }
+                    name_column(&mut constraint, &mut spec, &c.colname);
                     constraints.push(constraint);
                 }
             },
         }
     }
+    refuse_conflicts(&spec, said_null, &of_table).map_err(at)?;
+    Ok((spec, constraints))
+}
+
+/// Adds an attribute to the constraint before it, if that constraint can have attributes.
+/// `attributes` are all attributes of the constraint so far.
+fn take_attribute(
+    attribute: Attribute,
+    constraint: Option<&mut ConstraintSpec>,
+    attributes: &mut Vec<Attribute>,
+) -> Result<()> {
+    let check_time = match constraint.map(|c| &mut c.kind) {
+        Some(ConstraintSpecKind::Unique { check_time, .. }) => check_time,
+        Some(ConstraintSpecKind::Foreign(key)) => &mut key.check_time,
+        _ => {
+            let message = format!("misplaced {} clause", attribute.words());
+            return Err(SqlError::new("42601", message));
+        }
+    };
+    attributes.push(attribute);
+    if attributes.contains(&Attribute::NotDeferrable) && attributes.contains(&Attribute::Deferred) {
+        let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
+        return Err(SqlError::new("42601", message));
+    }
+    attribute.apply(check_time);
+    Ok(())
+}
+
+/// Reads DEFAULT. `of_table` names the column for messages.
+fn take_default(spec: &mut ColumnSpec, k: &Constraint, of_table: &str, source: &str) -> Result<()> {
+    let text = k.raw_expr.as_deref().map(expression_text).transpose()?;
+    if spec.default.is_some() || spec.serial {
+        let message = format!("multiple default values specified for column {of_table}");
+        return Err(SqlError::new("42601", message).with_position(position_of(source, k.location)));
+    }
+    spec.default = text;
+    Ok(())
+}
+
+/// Reads GENERATED … AS IDENTITY. `of_table` names the column for messages.
+fn take_identity(
+    spec: &mut ColumnSpec,
+    k: &Constraint,
+    of_table: &str,
+    source: &str,
+) -> Result<()> {
+    let at = |e: SqlError| e.with_position(position_of(source, k.location));
+    let kind = identity_kind(&k.generated_when);
+    if !matches!(spec.column_type.oid.0, 20 | 21 | 23) {
+        let message = "identity column type must be smallint, integer, or bigint";
+        return Err(at(SqlError::new("22023", message)));
+    }
+    if spec.identity.is_some() {
+        let message = format!("multiple identity specifications for column {of_table}");
+        return Err(at(SqlError::new("42601", message)));
+    }
+    spec.identity = Some((kind, sequence_options(&k.options, source)?));
+    spec.not_null = true;
+    Ok(())
+}
+
+/// Reads GENERATED … AS (expression). `of_table` names the column for messages.
+fn take_generation(
+    spec: &mut ColumnSpec,
+    k: &Constraint,
+    of_table: &str,
+    source: &str,
+) -> Result<()> {
+    let at = |e: SqlError| e.with_position(position_of(source, k.location));
+    if k.generated_kind == "v" {
+        return Err(at(SqlError::unsupported("generated column that is not STORED")));
+    }
+    let text = k.raw_expr.as_deref().map(expression_text).transpose()?;
+    if spec.generated.is_some() {
+        let message = format!("multiple generation clauses specified for column {of_table}");
+        return Err(at(SqlError::new("42601", message)));
+    }
+    spec.generated = text;
+    Ok(())
+}
+
+/// Names the column in its constraint. The column of a primary key is not NULL.
+fn name_column(constraint: &mut ConstraintSpec, spec: &mut ColumnSpec, name: &str) {
+    match &mut constraint.kind {
+        ConstraintSpecKind::Check { column, .. } => *column = Some(name.to_owned()),
+        ConstraintSpecKind::Unique { columns, primary, .. } => {
+            columns.push(name.to_owned());
+            if *primary {
+                spec.not_null = true;
+            }
+        }
+        ConstraintSpecKind::Foreign(key) => key.columns.push(name.to_owned()),
+    }
+}
+
+/// Refuses constraints of a column that contradict each other.
+fn refuse_conflicts(spec: &ColumnSpec, said_null: bool, of_table: &str) -> Result<()> {
     if said_null && spec.not_null {
-        return Err(at(SqlError::new(
-            "42601",
-            format!("conflicting NULL/NOT NULL declarations for column {of_table}"),
-        )));
+        let message = format!("conflicting NULL/NOT NULL declarations for column {of_table}");
+        return Err(SqlError::new("42601", message));
     }
     if spec.identity.is_some() && (spec.default.is_some() || spec.serial) {
-        return Err(at(SqlError::new(
-            "42601",
-            format!("both default and identity specified for column {of_table}"),
-        )));
+        let message = format!("both default and identity specified for column {of_table}");
+        return Err(SqlError::new("42601", message));
     }
     if spec.generated.is_some() {
         let other = match () {
@@ -257,10 +290,10 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
         if let Some(other) = other {
             let message =
                 format!("both {other} and generation expression specified for column {of_table}");
-            return Err(at(SqlError::new("42601", message)));
+            return Err(SqlError::new("42601", message));
         }
     }
-    Ok((spec, constraints))
+    Ok(())
 }
 
 /// An attribute after a constraint.
