@@ -486,14 +486,7 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
             let Some(NodeEnum::ColumnDef(d)) = definition() else {
                 return Err(unexpected("ALTER COLUMN TYPE"));
             };
-            let name = d.type_name.as_ref().ok_or_else(|| unexpected("ALTER COLUMN TYPE"))?;
-            let (column_type, user_type) = type_of_column(&c.name, name, source)?;
-            column_action(AlterColumn::Type {
-                column_type,
-                user_type,
-                collation: collation_of(d.coll_clause.as_deref(), source)?,
-                using: d.raw_default.as_deref().map(expression_text).transpose()?,
-            })
+            column_action(new_type(&c.name, d, source)?)
         }
         T::AtAddIdentity => {
             let Some(NodeEnum::Constraint(k)) = definition() else {
@@ -502,22 +495,7 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
             let options = Box::new(sequence_options(&k.options, source)?);
             column_action(AlterColumn::AddIdentity(identity_kind(&k.generated_when), options))
         }
-        T::AtSetIdentity => {
-            let (kind, options): (Vec<Node>, Vec<Node>) = list().iter().cloned().partition(
-                |node| matches!(&node.node, Some(NodeEnum::DefElem(d)) if d.defname == "generated"),
-            );
-            let kind = kind.first().and_then(|node| match &node.node {
-                // The letter comes as its character code.
-                Some(NodeEnum::DefElem(d)) => string_of(d),
-                _ => None,
-            });
-            let kind = kind.map(|code| match code.as_str() {
-                "97" | "a" => Identity::Always,
-                _ => Identity::ByDefault,
-            });
-            let options = Box::new(sequence_options(&options, source)?);
-            column_action(AlterColumn::SetIdentity(kind, options))
-        }
+        T::AtSetIdentity => column_action(changed_identity(list(), source)?),
         T::AtDropIdentity => column_action(AlterColumn::DropIdentity { if_exists: c.missing_ok }),
         T::AtDropExpression => {
             column_action(AlterColumn::DropExpression { if_exists: c.missing_ok })
@@ -526,18 +504,7 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
             let Some(NodeEnum::Constraint(k)) = definition() else {
                 return Err(unexpected("ADD CONSTRAINT"));
             };
-            if !k.indexname.is_empty() {
-                return Ok(AlterCommand::AddConstraintUsingIndex {
-                    name: (!k.conname.is_empty()).then(|| k.conname.clone()),
-                    primary: k.contype == ConstrType::ConstrPrimary as i32,
-                    index: k.indexname.clone(),
-                    check_time: check_time(k.deferrable, k.initdeferred),
-                });
-            }
-            match table_constraint(k, source)? {
-                TableConstraint::Constraint(k) => Ok(AlterCommand::AddConstraint(k)),
-                TableConstraint::Nothing => Ok(AlterCommand::Nothing),
-            }
+            new_constraint(k, source)
         }
         T::AtDropConstraint => Ok(AlterCommand::DropConstraint {
             name: c.name.clone(),
@@ -555,14 +522,7 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
             _ => Err(unexpected("ALTER CONSTRAINT")),
         },
         T::AtSetRelOptions => Ok(AlterCommand::SetOptions(options(list()))),
-        T::AtResetRelOptions => {
-            let options = options(list());
-            if options.iter().any(|(_, value)| value.is_some()) {
-                let message = "RESET must not include values for parameters";
-                return Err(SqlError::new("42601", message));
-            }
-            Ok(AlterCommand::ResetOptions(options.into_iter().map(|(n, _)| n).collect()))
-        }
+        T::AtResetRelOptions => reset_options(list()),
         T::AtChangeOwner => Ok(AlterCommand::Owner(role_name(c.newowner.as_ref())?)),
         T::AtAttachPartition | T::AtDetachPartition => match definition() {
             Some(NodeEnum::PartitionCmd(command)) => {
@@ -572,12 +532,70 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
         },
         // Rows have no system OIDs, and tables are never clustered.
         T::AtDropOids | T::AtDropCluster => Ok(AlterCommand::Nothing),
-        other => {
-            let mut words = String::new();
-            for ch in other.as_str_name().trim_start_matches("AT_").chars() {
-                words.push(if ch == '_' { ' ' } else { ch.to_ascii_uppercase() });
-            }
-            Err(SqlError::unsupported(format!("ALTER TABLE {words}")))
-        }
+        other => Err(unsupported_action(other)),
     }
+}
+
+/// Reads ALTER COLUMN … TYPE. `d` has the new type, its collation and the USING expression.
+fn new_type(column: &str, d: &ColumnDef, source: &str) -> Result<AlterColumn> {
+    let name = d.type_name.as_ref().ok_or_else(|| unexpected("ALTER COLUMN TYPE"))?;
+    let (column_type, user_type) = type_of_column(column, name, source)?;
+    Ok(AlterColumn::Type {
+        column_type,
+        user_type,
+        collation: collation_of(d.coll_clause.as_deref(), source)?,
+        using: d.raw_default.as_deref().map(expression_text).transpose()?,
+    })
+}
+
+/// Reads the new kind and sequence options of an identity column.
+fn changed_identity(changes: &[Node], source: &str) -> Result<AlterColumn> {
+    let (kind, options): (Vec<Node>, Vec<Node>) = changes.iter().cloned().partition(
+        |node| matches!(&node.node, Some(NodeEnum::DefElem(d)) if d.defname == "generated"),
+    );
+    let kind = kind.first().and_then(|node| match &node.node {
+        // The letter comes as its character code.
+        Some(NodeEnum::DefElem(d)) => string_of(d),
+        _ => None,
+    });
+    let kind = kind.map(|code| match code.as_str() {
+        "97" | "a" => Identity::Always,
+        _ => Identity::ByDefault,
+    });
+    let options = Box::new(sequence_options(&options, source)?);
+    Ok(AlterColumn::SetIdentity(kind, options))
+}
+
+/// Reads ADD CONSTRAINT.
+fn new_constraint(k: &Constraint, source: &str) -> Result<AlterCommand> {
+    if !k.indexname.is_empty() {
+        return Ok(AlterCommand::AddConstraintUsingIndex {
+            name: (!k.conname.is_empty()).then(|| k.conname.clone()),
+            primary: k.contype == ConstrType::ConstrPrimary as i32,
+            index: k.indexname.clone(),
+            check_time: check_time(k.deferrable, k.initdeferred),
+        });
+    }
+    match table_constraint(k, source)? {
+        TableConstraint::Constraint(k) => Ok(AlterCommand::AddConstraint(k)),
+        TableConstraint::Nothing => Ok(AlterCommand::Nothing),
+    }
+}
+
+/// Reads RESET (…) of storage parameters.
+fn reset_options(nodes: &[Node]) -> Result<AlterCommand> {
+    let options = options(nodes);
+    if options.iter().any(|(_, value)| value.is_some()) {
+        let message = "RESET must not include values for parameters";
+        return Err(SqlError::new("42601", message));
+    }
+    Ok(AlterCommand::ResetOptions(options.into_iter().map(|(n, _)| n).collect()))
+}
+
+fn unsupported_action(kind: AlterTableType) -> SqlError {
+    let mut words = String::new();
+    for ch in kind.as_str_name().trim_start_matches("AT_").chars() {
+        words.push(if ch == '_' { ' ' } else { ch.to_ascii_uppercase() });
+    }
+    SqlError::unsupported(format!("ALTER TABLE {words}"))
 }
