@@ -34,6 +34,7 @@ pub fn read(node: &Deep<NodeEnum>, source: &str) -> Result<Option<Utility>> {
     stack::of_thread(node.bytes(), || read_here(node, source))
 }
 
+#[expect(clippy::too_many_lines, reason = "one flat match over the kinds of statements")]
 fn read_here(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
     let utility = match node {
         NodeEnum::SelectStmt(s) => return create_as::select_into(s, source),
@@ -72,15 +73,7 @@ fn read_here(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
             options: Box::new(definition::sequence_options(&s.options, source)?),
             if_exists: s.missing_ok,
         },
-        NodeEnum::CreateSchemaStmt(s) => {
-            if !s.schema_elts.is_empty() {
-                return Err(SqlError::unsupported("CREATE SCHEMA with elements"));
-            }
-            if s.schemaname.is_empty() {
-                return Err(SqlError::unsupported("CREATE SCHEMA AUTHORIZATION"));
-            }
-            Utility::CreateSchema { name: s.schemaname.clone(), if_not_exists: s.if_not_exists }
-        }
+        NodeEnum::CreateSchemaStmt(s) => create_schema(s)?,
         NodeEnum::CreatedbStmt(s) => database::create(s)?,
         NodeEnum::DropdbStmt(s) => database::drop(s),
         NodeEnum::AlterDatabaseStmt(s) => database::alter(s)?,
@@ -115,18 +108,7 @@ fn read_here(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         NodeEnum::VacuumStmt(s) => Utility::Vacuum(vacuum(s, source)?),
         NodeEnum::CheckPointStmt(_) => Utility::Checkpoint,
         NodeEnum::CopyStmt(s) => Utility::Copy(Box::new(copy::copy(s, source)?)),
-        NodeEnum::PrepareStmt(s) => Utility::Prepare {
-            name: s.name.clone(),
-            types: s
-                .argtypes
-                .iter()
-                .map(|n| match n.node.as_ref() {
-                    Some(NodeEnum::TypeName(t)) => table::named_type(t, source),
-                    _ => Err(unexpected("PREPARE")),
-                })
-                .collect::<Result<_>>()?,
-            query: part(boxed(s.query.as_deref(), "PREPARE")?, source),
-        },
+        NodeEnum::PrepareStmt(s) => prepare(s, source)?,
         NodeEnum::ExecuteStmt(s) => Utility::Execute {
             name: s.name.clone(),
             parameters: s.params.iter().map(expression_text).collect::<Result<_>>()?,
@@ -134,24 +116,10 @@ fn read_here(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         NodeEnum::DeallocateStmt(s) => {
             Utility::Deallocate((!s.isall && !s.name.is_empty()).then(|| s.name.clone()))
         }
-        NodeEnum::DiscardStmt(s) => Utility::Discard(match s.target {
-            t if t == protobuf::DiscardMode::DiscardAll as i32 => "DISCARD ALL",
-            t if t == protobuf::DiscardMode::DiscardPlans as i32 => "DISCARD PLANS",
-            t if t == protobuf::DiscardMode::DiscardSequences as i32 => "DISCARD SEQUENCES",
-            _ => "DISCARD TEMP",
-        }),
+        NodeEnum::DiscardStmt(s) => Utility::Discard(discard_tag(s.target)),
         NodeEnum::LockStmt(s) => Utility::Lock {
             names: names(&s.relations, source)?,
-            mode: match s.mode {
-                1 => LockMode::AccessShare,
-                2 => LockMode::RowShare,
-                3 => LockMode::RowExclusive,
-                4 => LockMode::ShareUpdateExclusive,
-                5 => LockMode::Share,
-                6 => LockMode::ShareRowExclusive,
-                7 => LockMode::Exclusive,
-                _ => LockMode::AccessExclusive,
-            },
+            mode: lock_mode(s.mode),
             nowait: s.nowait,
         },
         NodeEnum::DeclareCursorStmt(s) => cursor::declare(s, source)?,
@@ -182,6 +150,52 @@ fn executed(query: Option<&Node>) -> Option<&protobuf::ExecuteStmt> {
         NodeEnum::ExecuteStmt(execute) => Some(execute),
         NodeEnum::CreateTableAsStmt(create) => executed(create.query.as_deref()),
         _ => None,
+    }
+}
+
+fn create_schema(s: &protobuf::CreateSchemaStmt) -> Result<Utility> {
+    if !s.schema_elts.is_empty() {
+        return Err(SqlError::unsupported("CREATE SCHEMA with elements"));
+    }
+    if s.schemaname.is_empty() {
+        return Err(SqlError::unsupported("CREATE SCHEMA AUTHORIZATION"));
+    }
+    Ok(Utility::CreateSchema { name: s.schemaname.clone(), if_not_exists: s.if_not_exists })
+}
+
+fn prepare(s: &protobuf::PrepareStmt, source: &str) -> Result<Utility> {
+    let kind = |n: &Node| match n.node.as_ref() {
+        Some(NodeEnum::TypeName(t)) => table::named_type(t, source),
+        _ => Err(unexpected("PREPARE")),
+    };
+    Ok(Utility::Prepare {
+        name: s.name.clone(),
+        types: s.argtypes.iter().map(kind).collect::<Result<_>>()?,
+        query: part(boxed(s.query.as_deref(), "PREPARE")?, source),
+    })
+}
+
+/// Returns the command tag of a DISCARD, by the number of its target.
+fn discard_tag(target: i32) -> &'static str {
+    match target {
+        t if t == protobuf::DiscardMode::DiscardAll as i32 => "DISCARD ALL",
+        t if t == protobuf::DiscardMode::DiscardPlans as i32 => "DISCARD PLANS",
+        t if t == protobuf::DiscardMode::DiscardSequences as i32 => "DISCARD SEQUENCES",
+        _ => "DISCARD TEMP",
+    }
+}
+
+/// Returns the mode of a LOCK, by its number in the syntax tree.
+fn lock_mode(number: i32) -> LockMode {
+    match number {
+        1 => LockMode::AccessShare,
+        2 => LockMode::RowShare,
+        3 => LockMode::RowExclusive,
+        4 => LockMode::ShareUpdateExclusive,
+        5 => LockMode::Share,
+        6 => LockMode::ShareRowExclusive,
+        7 => LockMode::Exclusive,
+        _ => LockMode::AccessExclusive,
     }
 }
 
