@@ -286,7 +286,7 @@ impl Expr {
                     _ => Ok(Datum::Null),
                 }
             }
-            ExprKind::SubQuery(sub) => nested::value::eval_sub_query(sub, row, rt),
+            ExprKind::SubQuery(sub) => sub.eval(row, rt),
             ExprKind::UserCall { function, arguments } => {
                 nested::call(function, arguments, row, rt)
             }

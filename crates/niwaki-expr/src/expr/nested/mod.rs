@@ -3,7 +3,7 @@
 pub(crate) mod hashed_values;
 pub mod shared_rows;
 mod sorted_keys;
-pub(super) mod value;
+mod value;
 
 use std::fmt;
 use std::sync::Arc;

@@ -11,59 +11,57 @@ use crate::expr::hashed::look_up;
 use crate::expr::{ComparedRows, Nested, Quantifier, Runtime, SubQuery, SubQueryKind};
 use crate::plan::SubPlan;
 
-/// Returns the value of a nested query for `row`.
-pub(in crate::expr) fn eval_sub_query(
-    sub: &SubQuery,
-    row: &[Datum],
-    rt: &mut Runtime<'_, '_>,
-) -> Result<Datum> {
-    let limit = match &sub.kind {
-        SubQueryKind::Exists => 1,
-        SubQueryKind::Scalar => 2,
-        SubQueryKind::CompareRows(rows) if rows.with == Quantifier::Only => 2,
-        _ => usize::MAX,
-    };
-    let Nested::Plan(plan) = &sub.query else {
-        return Err(SqlError::internal("a nested query that was not planned"));
-    };
-    if let SubQueryKind::Assigned { place, column } = &sub.kind {
-        return assigned_column(*place, *column, plan, row, rt);
-    }
-    if let Some(wanted) = look_up(sub, plan) {
-        return hashed_values::contains(plan, wanted, row, rt);
-    }
-    if plan.correlated
-        && let Some(found) = compare_until_known(&sub.kind, plan, row, rt)?
-    {
-        return Ok(found);
-    }
-    let rows = sub_query_rows(plan, row, limit, rt)?;
-    match &sub.kind {
-        SubQueryKind::Exists => Ok(Datum::Bool(!rows.is_empty())),
-        SubQueryKind::Assigned { .. } => Err(SqlError::internal("a row that is not assigned")),
-        SubQueryKind::Scalar => match rows.as_slice() {
-            [] => Ok(Datum::Null),
-            [only] => Ok(only.first().cloned().unwrap_or(Datum::Null)),
-            _ => Err(several_rows()),
-        },
-        SubQueryKind::Array => {
-            let column = plan.columns.first().map_or(TypeOid::TEXT, |c| c.column_type.oid);
-            let values: Vec<Datum> =
-                rows.iter().map(|r| r.first().cloned().unwrap_or(Datum::Null)).collect();
-            Ok(match niwaki_parse::types::element_of(column) {
-                Some(element) => Datum::Array(element, Arc::new(Array::accumulated(&values)?)),
-                None => Datum::array(column, values),
-            })
+impl SubQuery {
+    /// Returns the value of a nested query for `row`.
+    pub(in crate::expr) fn eval(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
+        let limit = match &self.kind {
+            SubQueryKind::Exists => 1,
+            SubQueryKind::Scalar => 2,
+            SubQueryKind::CompareRows(rows) if rows.with == Quantifier::Only => 2,
+            _ => usize::MAX,
+        };
+        let Nested::Plan(plan) = &self.query else {
+            return Err(SqlError::internal("a nested query that was not planned"));
+        };
+        if let SubQueryKind::Assigned { place, column } = &self.kind {
+            return assigned_column(*place, *column, plan, row, rt);
         }
-        SubQueryKind::Compare { function, any, left, right_cast } => {
-            let left = left.eval(row, rt)?;
-            let mut values = Vec::with_capacity(rows.len());
-            for candidate in rows.iter() {
-                values.push(right_cast.eval(candidate, rt)?);
+        if let Some(wanted) = look_up(self, plan) {
+            return hashed_values::contains(plan, wanted, row, rt);
+        }
+        if plan.correlated
+            && let Some(found) = compare_until_known(&self.kind, plan, row, rt)?
+        {
+            return Ok(found);
+        }
+        let rows = sub_query_rows(plan, row, limit, rt)?;
+        match &self.kind {
+            SubQueryKind::Exists => Ok(Datum::Bool(!rows.is_empty())),
+            SubQueryKind::Assigned { .. } => Err(SqlError::internal("a row that is not assigned")),
+            SubQueryKind::Scalar => match rows.as_slice() {
+                [] => Ok(Datum::Null),
+                [only] => Ok(only.first().cloned().unwrap_or(Datum::Null)),
+                _ => Err(several_rows()),
+            },
+            SubQueryKind::Array => {
+                let column = plan.columns.first().map_or(TypeOid::TEXT, |c| c.column_type.oid);
+                let values: Vec<Datum> =
+                    rows.iter().map(|r| r.first().cloned().unwrap_or(Datum::Null)).collect();
+                Ok(match niwaki_parse::types::element_of(column) {
+                    Some(element) => Datum::Array(element, Arc::new(Array::accumulated(&values)?)),
+                    None => Datum::array(column, values),
+                })
             }
-            compare_any(function, *any, &left, values.iter(), rt)
+            SubQueryKind::Compare { function, any, left, right_cast } => {
+                let left = left.eval(row, rt)?;
+                let mut values = Vec::with_capacity(rows.len());
+                for candidate in rows.iter() {
+                    values.push(right_cast.eval(candidate, rt)?);
+                }
+                compare_any(function, *any, &left, values.iter(), rt)
+            }
+            SubQueryKind::CompareRows(wanted) => compare_rows(wanted, &rows, row, rt),
         }
-        SubQueryKind::CompareRows(wanted) => compare_rows(wanted, &rows, row, rt),
     }
 }
 
