@@ -6,19 +6,19 @@ mod json;
 mod options;
 mod output;
 mod partitions;
+mod steps;
 
 use niwaki_analyze::deparse::plain::{Names, expression, sort_key};
 use niwaki_env::stack;
 use niwaki_expr::context::ExecContext;
 use niwaki_expr::expr::measure::{Measure, Measures, SpaceUse};
 use niwaki_expr::expr::{Expr, ExprKind, Nested, Quantifier, SubQueryKind};
-use niwaki_expr::plan::{BitmapPlan, JoinKey, JoinKind, PathPlan, PlanNode, ScanPlan};
-use niwaki_expr::query::{SetKind, SortKey};
+use niwaki_expr::plan::{BitmapPlan, JoinKind, PathPlan, PlanNode, ScanPlan};
+use niwaki_expr::query::SortKey;
 use niwaki_expr::store::ScanEffort;
 use niwaki_parse::error::Result;
 use niwaki_plan::planning::estimate;
 use niwaki_settings::settings::changed_settings;
-use niwaki_types::Datum;
 
 use json::json_string;
 pub use options::ExplainOptions;
@@ -357,6 +357,7 @@ fn describe_named(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> 
     shown
 }
 
+#[expect(clippy::too_many_lines, reason = "one flat match over the steps of plans")]
 fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> Shown {
     let show = |expr: &Expr| expression(expr, names, with.exec);
     match node {
@@ -443,61 +444,9 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
         }
         PlanNode::Join(join) => {
             let outer = describe_child(&join.outer, names, with);
-            let mut inner = describe_child(&join.inner, names, with);
-            let hashed = !join.hash.is_empty();
-            let (rows, cost) = (join.estimate.rows, join.estimate.total % 1.0e10);
-            let merged = !join.merge.is_empty();
-            let mut node_type = "Nested Loop";
-            if merged {
-                node_type = "Merge Join";
-            } else if hashed {
-                node_type = "Hash Join";
-                inner = inner.below("Hash");
-                if let Some(measures) = with.measures {
-                    add_space(&mut inner, measures.of(node).space);
-                }
-            } else if !join.inner_depends
-                && outer.rows > 1.0
-                && !matches!(&*join.inner, PlanNode::Result)
-            {
-                inner = inner.below("Materialize");
-            }
-            let mut shown = Shown::new(node_type, rows, cost, vec![outer, inner]);
-            shown.join = Some(join.kind);
-            let word = match join.kind {
-                JoinKind::Inner => "",
-                JoinKind::Left => " Left",
-                JoinKind::Right => " Right",
-                JoinKind::Full => " Full",
-                JoinKind::Semi => " Semi",
-                JoinKind::Anti => " Anti",
-            };
-            if !word.is_empty() {
-                let method = match (merged, hashed) {
-                    (true, _) => "Merge",
-                    (_, true) => "Hash",
-                    _ => "Nested Loop",
-                };
-                shown.title = format!("{method}{word} Join");
-            }
-            if merged || hashed {
-                let (label, keys) = match merged {
-                    true => ("Merge Cond", &join.merge),
-                    false => ("Hash Cond", &join.hash),
-                };
-                let pair = |key: &JoinKey| format!("({} = {})", show(&key.outer), show(&key.inner));
-                let parts: Vec<String> = keys.iter().map(pair).collect();
-                let text = if parts.len() == 1 {
-                    parts[0].clone()
-                } else {
-                    format!("({})", parts.join(" AND "))
-                };
-                shown.detail(label, text);
-            }
-            if let Some(condition) = &join.condition {
-                shown.detail("Join Filter", show(condition));
-            }
-            shown
+            let inner = describe_child(&join.inner, names, with);
+            let space = with.measures.map(|measures| measures.of(node).space);
+            Shown::of_join(join, (outer, inner), space, &show)
         }
         PlanNode::Filter { input, condition } => {
             let mut child = describe_child(input, names, with);
@@ -506,13 +455,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             child
         }
         PlanNode::Gate { input, condition } => {
-            let child = describe_child(input, names, with);
-            let never = matches!(condition.kind, ExprKind::Const(Datum::Bool(false) | Datum::Null));
-            let (rows, cost) = if never { (0.0, 0.0) } else { (child.rows, child.cost) };
-            let children = if never { Vec::new() } else { vec![child] };
-            let mut shown = Shown::new("Result", rows, cost, children);
-            shown.detail("One-Time Filter", show(condition));
-            shown
+            Shown::of_gate(describe_child(input, names, with), condition, show(condition))
         }
         PlanNode::Gather { input, workers } => {
             let launched = with.measures.map(|measures| measures.of(node).threads);
@@ -533,22 +476,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
         PlanNode::Sort { input, keys, presorted } => {
             let child = describe(input, with);
             let below = Names::of(input);
-            let rows = child.rows;
-            let cost = child.cost + rows * rows.max(2.0).log2() * 0.02;
-            let node_type = if *presorted > 0 { "Incremental Sort" } else { "Sort" };
-            let mut shown = Shown::new(node_type, rows, cost, vec![child]);
-            let keys = sort_keys(keys, &below, with);
-            let presorted: Vec<String> = keys
-                .iter()
-                .take(*presorted)
-                .map(|key| key.split(" DESC").next().unwrap_or(key))
-                .map(|key| key.split(" NULLS ").next().unwrap_or(key).to_owned())
-                .collect();
-            shown.list("Sort Key", keys);
-            if !presorted.is_empty() {
-                shown.list("Presorted Key", presorted);
-            }
-            shown
+            Shown::of_sort(child, sort_keys(keys, &below, with), *presorted)
         }
         PlanNode::Unique { input, keys } => {
             let child = describe_child(input, names, with);
@@ -567,33 +495,14 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             Shown::new("HashAggregate", child.rows, child.cost + child.rows * 0.0125, vec![child])
         }
         PlanNode::Limit { input, count, .. } => {
-            let child = describe(input, with);
-            let rows = match count.as_ref().map(|c| &c.kind) {
-                Some(ExprKind::Const(Datum::Int8(n))) => child.rows.min(*n as f64),
-                _ => child.rows,
-            };
-            let cost = child.cost * rows / child.rows.max(1.0);
-            Shown::new("Limit", rows, cost, vec![child])
+            Shown::of_limit(describe(input, with), count.as_ref())
         }
         PlanNode::LockRows { input, .. } => {
             let child = describe(input, with);
             Shown::new("LockRows", child.rows, child.cost + child.rows * 0.01, vec![child])
         }
         PlanNode::SetOperation { kind, all, left, right, .. } => {
-            let (left, right) = (describe(left, with), describe(right, with));
-            let (rows, cost) = (left.rows + right.rows, left.cost + right.cost);
-            let node_type = match (kind, all) {
-                (SetKind::Union, true) => "Append",
-                (SetKind::Union, false) => {
-                    let append = Shown::new("Append", rows, cost, vec![left, right]);
-                    return Shown::new("HashAggregate", rows, cost + rows * 0.0125, vec![append]);
-                }
-                (SetKind::Intersect, false) => "HashSetOp Intersect",
-                (SetKind::Intersect, true) => "HashSetOp Intersect All",
-                (SetKind::Except, false) => "HashSetOp Except",
-                (SetKind::Except, true) => "HashSetOp Except All",
-            };
-            Shown::new(node_type, rows, cost, vec![left, right])
+            Shown::of_set_operation(*kind, *all, describe(left, with), describe(right, with))
         }
         PlanNode::Modify(modify) => change::describe_modify(modify, with),
         PlanNode::Merge(merge) => change::describe_merge(merge, with),
