@@ -8,7 +8,7 @@ use niwaki_env::stack;
 use niwaki_expr::context::ExecContext;
 use niwaki_expr::expr::{BoolTest, CastPurpose, Expr, ExprKind, Nested, is_hashed, value_text};
 use niwaki_expr::plan::{ModifyPlan, PlanNode};
-use niwaki_expr::query::{ConflictUpdate, WindowBody};
+use niwaki_expr::query::{AggregateCall, ConflictUpdate, WindowBody};
 use niwaki_functions::functions::{arguments_text, string_constant};
 use niwaki_parse::types::format_type;
 use niwaki_types::{ColumnType, Datum, TypeOid};
@@ -104,20 +104,7 @@ impl Names {
             | PlanNode::Distinct { input, .. } => self.collect(input),
             PlanNode::Sort { input, .. } => self.collect(input),
             PlanNode::Project { input, exprs, .. } => {
-                let below = Rc::new(Self::of(input));
-                self.tables = below.tables;
-                for (number, expr) in exprs.iter().enumerate() {
-                    if let ExprKind::Slot { depth: 0, slot } = &expr.kind {
-                        if let Some(name) = below.slots.get(slot) {
-                            self.slots.insert(number, name.clone());
-                        } else if let Some(computed) = below.computed.get(slot) {
-                            self.computed.insert(number, computed.clone());
-                        }
-                    } else if !matches!(expr.kind, ExprKind::SetReturning(_)) {
-                        let computed = (Rc::clone(&below), Computed::Expr(expr.clone()));
-                        self.computed.insert(number, computed);
-                    }
-                }
+                self.collect_computed(Rc::new(Self::of(input)), exprs);
             }
             PlanNode::Window { input, plan } => {
                 let below = Rc::new(Self::of(input));
@@ -128,30 +115,7 @@ impl Names {
                 }
             }
             PlanNode::Aggregate { input, groups, sets, calls, .. } => {
-                let below = Self::of(input);
-                self.tables = below.tables;
-                for (number, expr) in groups.iter().enumerate() {
-                    if let ExprKind::Slot { depth: 0, slot } = &expr.kind
-                        && let Some(name) = below.slots.get(slot)
-                    {
-                        self.slots.insert(number, name.clone());
-                    }
-                }
-                for (number, call) in calls.iter().enumerate() {
-                    let text = if call.arguments.is_empty() {
-                        format!("{}(*)", call.name)
-                    } else {
-                        format!("{}(…)", call.name)
-                    };
-                    self.slots.insert(groups.len() + number, (String::new(), text));
-                }
-                let first = groups.len() + calls.len();
-                for (number, arguments) in sets.calls.iter().enumerate() {
-                    let names: Vec<String> =
-                        arguments.iter().map(|group| self.slot(*group)).collect();
-                    let text = format!("GROUPING({})", names.join(", "));
-                    self.slots.insert(first + number, (String::new(), text));
-                }
+                self.collect_groups(&Self::of(input), groups, calls, &sets.calls);
             }
             PlanNode::Result
             | PlanNode::Values { .. }
@@ -159,6 +123,56 @@ impl Names {
             | PlanNode::Recursive(_) => {}
             PlanNode::Modify(modify) => self.collect(&modify.input),
             PlanNode::Merge(merge) => self.collect(&merge.input),
+        }
+    }
+
+    /// Collects the names of expressions over the rows below.
+    fn collect_computed(&mut self, below: Rc<Self>, exprs: &[Expr]) {
+        self.tables = below.tables;
+        for (number, expr) in exprs.iter().enumerate() {
+            if let ExprKind::Slot { depth: 0, slot } = &expr.kind {
+                if let Some(name) = below.slots.get(slot) {
+                    self.slots.insert(number, name.clone());
+                } else if let Some(computed) = below.computed.get(slot) {
+                    self.computed.insert(number, computed.clone());
+                }
+            } else if !matches!(expr.kind, ExprKind::SetReturning(_)) {
+                let computed = (Rc::clone(&below), Computed::Expr(expr.clone()));
+                self.computed.insert(number, computed);
+            }
+        }
+    }
+
+    /// Collects the names of groups over the rows below: group expressions, aggregates, and the
+    /// results of GROUPING, whose arguments `groupings` lists.
+    fn collect_groups(
+        &mut self,
+        below: &Self,
+        groups: &[Expr],
+        calls: &[AggregateCall],
+        groupings: &[Vec<usize>],
+    ) {
+        self.tables = below.tables;
+        for (number, expr) in groups.iter().enumerate() {
+            if let ExprKind::Slot { depth: 0, slot } = &expr.kind
+                && let Some(name) = below.slots.get(slot)
+            {
+                self.slots.insert(number, name.clone());
+            }
+        }
+        for (number, call) in calls.iter().enumerate() {
+            let text = if call.arguments.is_empty() {
+                format!("{}(*)", call.name)
+            } else {
+                format!("{}(…)", call.name)
+            };
+            self.slots.insert(groups.len() + number, (String::new(), text));
+        }
+        let first = groups.len() + calls.len();
+        for (number, arguments) in groupings.iter().enumerate() {
+            let names: Vec<String> = arguments.iter().map(|group| self.slot(*group)).collect();
+            let text = format!("GROUPING({})", names.join(", "));
+            self.slots.insert(first + number, (String::new(), text));
         }
     }
 
