@@ -6,7 +6,10 @@ use niwaki_catalog::Relation;
 use niwaki_env::hash::HashMap;
 use niwaki_env::stack;
 use niwaki_expr::context::ExecContext;
-use niwaki_expr::expr::{BoolTest, CastPurpose, Expr, ExprKind, Nested, is_hashed, value_text};
+use niwaki_expr::expr::{
+    BoolTest, CastPurpose, Expr, ExprKind, Nested, SubQuery, Subscripts, is_hashed, value_text,
+};
+use niwaki_expr::function::Function;
 use niwaki_expr::plan::{ModifyPlan, PlanNode};
 use niwaki_expr::query::{AggregateCall, ConflictUpdate, WindowBody};
 use niwaki_functions::functions::{arguments_text, string_constant};
@@ -269,19 +272,7 @@ fn expression_here(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String
             None => names.slot(*slot),
         },
         ExprKind::Slot { .. } => "$0".to_owned(),
-        ExprKind::Call { function, arguments } => {
-            let is_operator = !function.name.starts_with(|c: char| c.is_ascii_alphabetic());
-            match (is_operator, arguments.as_slice()) {
-                (true, [left, right]) => {
-                    format!("({} {} {})", show(left), function.name, show(right))
-                }
-                (true, [only]) => format!("({} {})", function.name, show(only)),
-                _ => {
-                    let arguments = arguments_text(function, arguments.iter().map(&show).collect());
-                    format!("{}({arguments})", function.name)
-                }
-            }
-        }
+        ExprKind::Call { function, arguments } => call_text(function, arguments, names, exec),
         ExprKind::UserCall { function, arguments } => {
             function.call(arguments.iter().map(&show).collect(), exec.catalog, exec.path)
         }
@@ -301,38 +292,12 @@ fn expression_here(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String
             format!("({} IS {}NULL)", show(argument), if *negated { "NOT " } else { "" })
         }
         ExprKind::BoolTest { argument, test } => {
-            let word = match test {
-                BoolTest::True => "TRUE",
-                BoolTest::NotTrue => "NOT TRUE",
-                BoolTest::False => "FALSE",
-                BoolTest::NotFalse => "NOT FALSE",
-                BoolTest::Unknown => "UNKNOWN",
-                BoolTest::NotUnknown => "NOT UNKNOWN",
-            };
+            let word = test_word(*test);
             format!("({} IS {word})", show(argument))
         }
         ExprKind::Case { operand, branches, default } => {
-            let mut text = "CASE".to_owned();
-            if let Some(operand) = operand {
-                text.push_str(&format!(" {}", show(operand)));
-            }
-            for (condition, result) in branches {
-                // With an operand, the analyzed condition holds the comparison; the text shows only
-                // its right side.
-                let shown = match (operand, &condition.kind) {
-                    (Some(_), ExprKind::Call { arguments, .. }) if arguments.len() == 2 => {
-                        show(&arguments[1])
-                    }
-                    _ => show(condition),
-                };
-                text.push_str(&format!(" WHEN {shown} THEN {}", show(result)));
-            }
-            let otherwise = default.as_ref().map_or_else(
-                || format!("NULL::{}", shown_type(expr.ty, exec)),
-                |default| show(default),
-            );
-            text.push_str(&format!(" ELSE {otherwise} END"));
-            text
+            let (operand, default) = (operand.as_deref(), default.as_deref());
+            case_text(expr.ty, operand, branches, default, names, exec)
         }
         ExprKind::CaseOperand => "CASE_TEST_EXPR".to_owned(),
         ExprKind::Coalesce(parts) => format!("COALESCE({})", list(parts)),
@@ -349,23 +314,10 @@ fn expression_here(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String
             let word = if *negated { "IS NOT DISTINCT FROM" } else { "IS DISTINCT FROM" };
             format!("({} {word} {})", show(left), show(right))
         }
-        ExprKind::Array(parts) => {
-            let constants: Option<Vec<String>> = parts
-                .iter()
-                .map(|p| match &p.kind {
-                    ExprKind::Const(value) if !value.is_null() => {
-                        Some(value_text(value, p.ty, exec))
-                    }
-                    _ => None,
-                })
-                .collect();
-            match constants {
-                Some(values) => {
-                    format!("'{{{}}}'::{}", values.join(","), shown_type(expr.ty, exec))
-                }
-                None => format!("ARRAY[{}]", list(parts)),
-            }
-        }
+        ExprKind::Array(parts) => match constants_text(parts, exec) {
+            Some(values) => format!("'{{{values}}}'::{}", shown_type(expr.ty, exec)),
+            None => format!("ARRAY[{}]", list(parts)),
+        },
         ExprKind::Row(row) => match &row.of_item {
             Some((item, _)) => format!("{}.*", niwaki_types::quote_identifier(item)),
             None if expr.ty.is_composite() => {
@@ -384,27 +336,13 @@ fn expression_here(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String
         }
         ExprKind::Subscript { array, subscripts }
         | ExprKind::AssignPart { array, subscripts, .. } => {
-            let mut text = show(array);
-            for [lower, upper] in &subscripts.bounds {
-                let shown = |bound: &Option<Expr>| bound.as_ref().map_or_else(String::new, &show);
-                text.push_str(&match subscripts.slice {
-                    true => format!("[{}:{}]", shown(lower), shown(upper)),
-                    false => format!("[{}]", shown(upper)),
-                });
-            }
-            text
+            format!("{}{}", show(array), subscripts_text(subscripts, names, exec))
         }
         ExprKind::ArrayCompare { function, any, left, right, .. } => {
             let word = if *any { "ANY" } else { "ALL" };
             format!("({} {} {word} ({}))", show(left), function.name, show(right))
         }
-        ExprKind::SubQuery(sub) => match &sub.query {
-            Nested::Plan(plan) => {
-                let hashed = if is_hashed(sub, plan) { "hashed " } else { "" };
-                format!("({hashed}SubPlan {})", plan.number + 1)
-            }
-            Nested::Query(_) => "(SubPlan)".to_owned(),
-        },
+        ExprKind::SubQuery(sub) => sub_query_text(sub),
         ExprKind::CurrentOf { cursor, .. } => {
             format!("CURRENT OF {}", niwaki_types::quote_identifier(cursor))
         }
@@ -412,6 +350,104 @@ fn expression_here(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String
         | ExprKind::Grouping(_)
         | ExprKind::Window(_)
         | ExprKind::SetReturning(_) => "…".to_owned(),
+    }
+}
+
+/// Writes a call of a built-in function or operator.
+#[inline(never)]
+fn call_text(
+    function: &'static Function,
+    arguments: &[Expr],
+    names: &Names,
+    exec: &ExecContext<'_>,
+) -> String {
+    let show = |e: &Expr| expression(e, names, exec);
+    let is_operator = !function.name.starts_with(|c: char| c.is_ascii_alphabetic());
+    match (is_operator, arguments) {
+        (true, [left, right]) => format!("({} {} {})", show(left), function.name, show(right)),
+        (true, [only]) => format!("({} {})", function.name, show(only)),
+        _ => {
+            let arguments = arguments_text(function, arguments.iter().map(show).collect());
+            format!("{}({arguments})", function.name)
+        }
+    }
+}
+
+fn test_word(test: BoolTest) -> &'static str {
+    match test {
+        BoolTest::True => "TRUE",
+        BoolTest::NotTrue => "NOT TRUE",
+        BoolTest::False => "FALSE",
+        BoolTest::NotFalse => "NOT FALSE",
+        BoolTest::Unknown => "UNKNOWN",
+        BoolTest::NotUnknown => "NOT UNKNOWN",
+    }
+}
+
+/// Writes CASE of type `ty`.
+#[inline(never)]
+fn case_text(
+    ty: TypeOid,
+    operand: Option<&Expr>,
+    branches: &[(Expr, Expr)],
+    default: Option<&Expr>,
+    names: &Names,
+    exec: &ExecContext<'_>,
+) -> String {
+    let show = |e: &Expr| expression(e, names, exec);
+    let mut text = "CASE".to_owned();
+    if let Some(operand) = operand {
+        text.push_str(&format!(" {}", show(operand)));
+    }
+    for (condition, result) in branches {
+        // With an operand, the analyzed condition holds the comparison; the text shows only its
+        // right side.
+        let shown = match (operand, &condition.kind) {
+            (Some(_), ExprKind::Call { arguments, .. }) if arguments.len() == 2 => {
+                show(&arguments[1])
+            }
+            _ => show(condition),
+        };
+        text.push_str(&format!(" WHEN {shown} THEN {}", show(result)));
+    }
+    let otherwise = default.map_or_else(|| format!("NULL::{}", shown_type(ty, exec)), show);
+    text.push_str(&format!(" ELSE {otherwise} END"));
+    text
+}
+
+/// Writes the elements of an array if all are constants, and none is NULL.
+fn constants_text(parts: &[Expr], exec: &ExecContext<'_>) -> Option<String> {
+    let constant = |part: &Expr| match &part.kind {
+        ExprKind::Const(value) if !value.is_null() => Some(value_text(value, part.ty, exec)),
+        _ => None,
+    };
+    let values: Option<Vec<String>> = parts.iter().map(constant).collect();
+    values.map(|values| values.join(","))
+}
+
+/// Writes the subscripts behind an array.
+#[inline(never)]
+fn subscripts_text(subscripts: &Subscripts, names: &Names, exec: &ExecContext<'_>) -> String {
+    let show = |bound: &Option<Expr>| {
+        bound.as_ref().map_or_else(String::new, |bound| expression(bound, names, exec))
+    };
+    let mut text = String::new();
+    for [lower, upper] in &subscripts.bounds {
+        text.push_str(&match subscripts.slice {
+            true => format!("[{}:{}]", show(lower), show(upper)),
+            false => format!("[{}]", show(upper)),
+        });
+    }
+    text
+}
+
+fn sub_query_text(sub: &SubQuery) -> String {
+    match &sub.query {
+        Nested::Plan(plan) => {
+            let hashed = if is_hashed(sub, plan) { "hashed " } else { "" };
+            format!("({hashed}SubPlan {})", plan.number + 1)
+        }
+        Nested::Query(_) => "(SubPlan)".to_owned(),
     }
 }
 
