@@ -11,6 +11,7 @@ use niwaki_env::stack;
 use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::context::ExecContext;
 use niwaki_expr::expr::{BoolTest, CastPurpose, Expr, ExprKind, UserFunction};
+use niwaki_expr::function::Function;
 use niwaki_expr::query::SetFunction;
 use niwaki_expr::sessionless;
 use niwaki_functions::functions::arguments_text;
@@ -357,24 +358,7 @@ impl Writer<'_, '_> {
             return text;
         }
         match &expr.kind {
-            ExprKind::Slot { depth: 0, slot } => {
-                let Some(column) = self.relation.and_then(|table| table.columns.get(*slot)) else {
-                    let behind = self.relation.and_then(|t| slot.checked_sub(t.columns.len()));
-                    let system = behind.and_then(|number| SYSTEM_COLUMNS.get(number));
-                    return match system.filter(|(_, own, _)| *own != expr.ty) {
-                        Some((name, ..)) => self.relabelled(name, expr),
-                        None => self.plain(expr),
-                    };
-                };
-                let name =
-                    if self.of_domain { VALUE.to_owned() } else { quote_identifier(&column.name) };
-                let as_domain = column.domain.is_none() || expr.domain.is_some();
-                if expr.ty.0 == column.type_oid && as_domain {
-                    return name;
-                }
-                // The column is read as another type of the same bytes.
-                self.relabelled(&name, expr)
-            }
+            ExprKind::Slot { depth: 0, slot } => self.slot(*slot, expr),
             ExprKind::Const(value) => match written_as_integer(value) {
                 Some(integer) => {
                     let text = match integer {
@@ -392,20 +376,7 @@ impl Writer<'_, '_> {
                 let text = format!("{left} {word} {}", self.show(right, Parent::Tight));
                 self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
             }
-            ExprKind::Call { function, arguments } => {
-                if function.name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-                    let word = function.name.to_ascii_uppercase();
-                    if arguments.is_empty() && VALUE_FUNCTIONS.contains(&word.as_str()) {
-                        return word;
-                    }
-                    if let Some(text) = self.own_syntax(function.name, arguments, expr.own_syntax) {
-                        return text;
-                    }
-                    let name = quote_identifier(function.name);
-                    return format!("{name}({})", arguments_text(function, self.each(arguments)));
-                }
-                self.operator(function.name, arguments, parent)
-            }
+            ExprKind::Call { function, arguments } => self.call(function, arguments, expr, parent),
             ExprKind::UserCall { function, arguments } => self.user_call(function, arguments),
             ExprKind::Populated { records, arguments } => {
                 format!("{}({})", records.function.sql_name(), self.list(arguments))
@@ -416,20 +387,7 @@ impl Writer<'_, '_> {
             }
             ExprKind::Cast { argument, .. }
             | ExprKind::Length { argument, .. }
-            | ExprKind::Domain { argument, .. } => {
-                let mut argument = argument;
-                let made;
-                // A value that is fitted to a length already has the type.
-                if let (ExprKind::Length { .. }, Some(ty)) = (&expr.kind, argument.made_type()) {
-                    made = Box::new(Expr { ty, ..(**argument).clone() });
-                    argument = &made;
-                }
-                let inner = self.show(argument, Parent::Tight);
-                let is_query = matches!(argument.kind, ExprKind::SubQuery(_));
-                let plain = self.pretty && !is_query;
-                let text = if plain { inner } else { format!("({inner})") };
-                format!("{text}::{}", self.type_name(expr.column_type()))
-            }
+            | ExprKind::Domain { argument, .. } => self.cast(expr, argument),
             ExprKind::And(parts) => {
                 let shown = parts.iter().map(|part| self.show(part, Parent::And));
                 let text = shown.collect::<Vec<_>>().join(" AND ");
@@ -446,14 +404,7 @@ impl Writer<'_, '_> {
             }
             ExprKind::IsNull { argument, negated } => self.null_test(argument, *negated, parent),
             ExprKind::BoolTest { argument, test } => {
-                let word = match test {
-                    BoolTest::True => "IS TRUE",
-                    BoolTest::NotTrue => "IS NOT TRUE",
-                    BoolTest::False => "IS FALSE",
-                    BoolTest::NotFalse => "IS NOT FALSE",
-                    BoolTest::Unknown => "IS UNKNOWN",
-                    BoolTest::NotUnknown => "IS NOT UNKNOWN",
-                };
+                let word = test_words(*test);
                 let text = format!("{} {word}", self.show(argument, Parent::Tight));
                 self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
             }
@@ -479,28 +430,95 @@ impl Writer<'_, '_> {
             }
             ExprKind::Array(parts) => format!("ARRAY[{}]", self.list(parts)),
             ExprKind::ArrayCompare { function, any, left, right, .. } => {
-                let word = if *any { "ANY" } else { "ALL" };
-                let left = self.show(left, Parent::Operator(function.name, true));
-                let shown = self.show(right, Parent::None);
-                // After ANY, a bare query would mean its rows, not the array that it returns.
-                let shown = match &right.kind {
-                    ExprKind::SubQuery(_) => {
-                        format!(
-                            "{}::{}",
-                            self.bracketed_pretty(shown),
-                            self.type_name(right.ty.into())
-                        )
-                    }
-                    _ => shown,
-                };
-                let text = format!("{left} {} {word} ({shown})", function.name);
-                self.bracketed(text, parent != Parent::None)
+                self.array_compare(function.name, *any, left, right, parent)
             }
             ExprKind::Case { operand, branches, default } => {
                 self.case(expr.ty, operand.as_deref(), branches, default.as_deref())
             }
             _ => self.plain(expr),
         }
+    }
+
+    /// Returns the text of a column of the relation.
+    fn slot(&self, slot: usize, expr: &Expr) -> String {
+        let Some(column) = self.relation.and_then(|table| table.columns.get(slot)) else {
+            let behind = self.relation.and_then(|t| slot.checked_sub(t.columns.len()));
+            let system = behind.and_then(|number| SYSTEM_COLUMNS.get(number));
+            return match system.filter(|(_, own, _)| *own != expr.ty) {
+                Some((name, ..)) => self.relabelled(name, expr),
+                None => self.plain(expr),
+            };
+        };
+        let name = if self.of_domain { VALUE.to_owned() } else { quote_identifier(&column.name) };
+        let as_domain = column.domain.is_none() || expr.domain.is_some();
+        if expr.ty.0 == column.type_oid && as_domain {
+            return name;
+        }
+        // The column is read as another type of the same bytes.
+        self.relabelled(&name, expr)
+    }
+
+    /// Returns the text of a call of a built-in function or operator.
+    #[inline(never)]
+    fn call(
+        &self,
+        function: &'static Function,
+        arguments: &[Expr],
+        expr: &Expr,
+        parent: Parent<'_>,
+    ) -> String {
+        if function.name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            let word = function.name.to_ascii_uppercase();
+            if arguments.is_empty() && VALUE_FUNCTIONS.contains(&word.as_str()) {
+                return word;
+            }
+            if let Some(text) = self.own_syntax(function.name, arguments, expr.own_syntax) {
+                return text;
+            }
+            let name = quote_identifier(function.name);
+            return format!("{name}({})", arguments_text(function, self.each(arguments)));
+        }
+        self.operator(function.name, arguments, parent)
+    }
+
+    /// Returns the text of `argument` with a cast to the type of `expr`.
+    #[inline(never)]
+    fn cast(&self, expr: &Expr, mut argument: &Expr) -> String {
+        let made;
+        // A value that is fitted to a length already has the type.
+        if let (ExprKind::Length { .. }, Some(ty)) = (&expr.kind, argument.made_type()) {
+            made = Box::new(Expr { ty, ..argument.clone() });
+            argument = &made;
+        }
+        let inner = self.show(argument, Parent::Tight);
+        let is_query = matches!(argument.kind, ExprKind::SubQuery(_));
+        let plain = self.pretty && !is_query;
+        let text = if plain { inner } else { format!("({inner})") };
+        format!("{text}::{}", self.type_name(expr.column_type()))
+    }
+
+    /// Returns the text of a comparison with ANY or ALL elements of an array.
+    #[inline(never)]
+    fn array_compare(
+        &self,
+        operator: &str,
+        any: bool,
+        left: &Expr,
+        right: &Expr,
+        parent: Parent<'_>,
+    ) -> String {
+        let word = if any { "ANY" } else { "ALL" };
+        let left = self.show(left, Parent::Operator(operator, true));
+        let shown = self.show(right, Parent::None);
+        // After ANY, a bare query would mean its rows, not the array that it returns.
+        let shown = match &right.kind {
+            ExprKind::SubQuery(_) => {
+                format!("{}::{}", self.bracketed_pretty(shown), self.type_name(right.ty.into()))
+            }
+            _ => shown,
+        };
+        let text = format!("{left} {operator} {word} ({shown})");
+        self.bracketed(text, parent != Parent::None)
     }
 
     pub(crate) fn type_name(&self, column: ColumnType) -> String {
@@ -646,6 +664,17 @@ impl Writer<'_, '_> {
                 table_expression(expr, &nothing, self.exec)
             }
         }
+    }
+}
+
+fn test_words(test: BoolTest) -> &'static str {
+    match test {
+        BoolTest::True => "IS TRUE",
+        BoolTest::NotTrue => "IS NOT TRUE",
+        BoolTest::False => "IS FALSE",
+        BoolTest::NotFalse => "IS NOT FALSE",
+        BoolTest::Unknown => "IS UNKNOWN",
+        BoolTest::NotUnknown => "IS NOT UNKNOWN",
     }
 }
 
