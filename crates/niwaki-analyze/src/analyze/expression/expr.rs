@@ -62,37 +62,8 @@ impl Analyzer<'_> {
             NodeEnum::BoolExpr(expr) => self.bool_expr(expr),
             NodeEnum::FuncCall(call) => self.function_call(call),
             NodeEnum::TypeCast(cast) => self.type_cast(cast),
-            NodeEnum::NullTest(test) => {
-                if let Some(row) = row_of(test.arg.as_deref()) {
-                    let negated = test.nulltesttype() == NullTestType::IsNotNull;
-                    return self.row_null_test(row, negated, test.location);
-                }
-                let argument = self.expr_of(test.arg.as_deref())?;
-                let argument = Box::new(self.to_output(argument)?);
-                let negated = test.nulltesttype() == NullTestType::IsNotNull;
-                let kind = match argument.ty.is_record() {
-                    true => ExprKind::RowNull { argument, negated },
-                    false => ExprKind::IsNull { argument, negated },
-                };
-                Ok(Expr::new(kind, TypeOid::BOOL, test.location))
-            }
-            NodeEnum::BooleanTest(test) => {
-                let (kind, name) = match test.booltesttype() {
-                    BoolTestType::IsTrue => (BoolTest::True, "IS TRUE"),
-                    BoolTestType::IsNotTrue => (BoolTest::NotTrue, "IS NOT TRUE"),
-                    BoolTestType::IsFalse => (BoolTest::False, "IS FALSE"),
-                    BoolTestType::IsNotFalse => (BoolTest::NotFalse, "IS NOT FALSE"),
-                    BoolTestType::IsUnknown => (BoolTest::Unknown, "IS UNKNOWN"),
-                    BoolTestType::IsNotUnknown => (BoolTest::NotUnknown, "IS NOT UNKNOWN"),
-                    BoolTestType::Undefined => {
-                        return Err(SqlError::internal("boolean test without a kind"));
-                    }
-                };
-                let argument = self.expr_of(test.arg.as_deref())?;
-                let argument = self.to_bool(argument, name)?;
-                let kind = ExprKind::BoolTest { argument: Box::new(argument), test: kind };
-                Ok(Expr::new(kind, TypeOid::BOOL, test.location))
-            }
+            NodeEnum::NullTest(test) => self.null_test(test),
+            NodeEnum::BooleanTest(test) => self.bool_test(test),
             NodeEnum::CaseExpr(case) => {
                 let value = self.case(case)?;
                 self.refuse_sets_in(value, "CASE")
@@ -105,43 +76,13 @@ impl Analyzer<'_> {
                 let value = Expr { domain, ..Expr::new(kind, ty, coalesce.location) };
                 self.refuse_sets_in(value, "COALESCE")
             }
-            NodeEnum::MinMaxExpr(expr) => {
-                let greatest = expr.op() == MinMaxOp::IsGreatest;
-                let arguments = self.exprs(&expr.args)?;
-                let arguments =
-                    self.unify(arguments, if greatest { "GREATEST" } else { "LEAST" })?;
-                let (ty, domain) = (arguments[0].ty, arguments[0].domain);
-                if !self.is_ordered("<", &arguments[0]) {
-                    return Err(self.error(
-                        "42883",
-                        format!(
-                            "could not identify a comparison function for type {}",
-                            self.format_oid(ty)
-                        ),
-                        expr.location,
-                    ));
-                }
-                let kind = ExprKind::MinMax { greatest, arguments };
-                Ok(Expr { domain, ..Expr::new(kind, ty, expr.location) })
-            }
+            NodeEnum::MinMaxExpr(expr) => self.min_max(expr),
             NodeEnum::SqlvalueFunction(function) => self.value_function(function),
             NodeEnum::GroupingFunc(call) => self.grouping_call(call),
             NodeEnum::SubLink(link) => self.sub_link(link),
             NodeEnum::AArrayExpr(array) => self.array(array, None),
             NodeEnum::AIndirection(indirection) => self.indirection(indirection),
-            NodeEnum::CollateClause(collate) => {
-                let mut value = self.expr_of(collate.arg.as_deref())?;
-                if value.ty != TypeOid::UNKNOWN && type_collation(value.ty).is_none() {
-                    let refused = refuse_uncollated(&self.format_oid(value.declared()));
-                    return Err(refused.with_position(self.at(collate.location)));
-                }
-                let collation = collation_named(&names_of(&collate.collname));
-                let collation =
-                    collation.map_err(|error| error.with_position(self.at(collate.location)))?;
-                value.collation = Some(collation);
-                value.derived = Collation::Explicit(collation, collate.location);
-                Ok(value)
-            }
+            NodeEnum::CollateClause(collate) => self.collate(collate),
             NodeEnum::SetToDefault(default) => {
                 Err(self.error("42601", "DEFAULT is not allowed in this context", default.location))
             }
@@ -153,6 +94,80 @@ impl Analyzer<'_> {
             }
             _ => Err(SqlError::unsupported("this kind of expression")),
         }
+    }
+
+    /// Analyzes IS NULL and IS NOT NULL.
+    #[inline(never)]
+    fn null_test(&mut self, test: &protobuf::NullTest) -> Result<Expr> {
+        if let Some(row) = row_of(test.arg.as_deref()) {
+            let negated = test.nulltesttype() == NullTestType::IsNotNull;
+            return self.row_null_test(row, negated, test.location);
+        }
+        let argument = self.expr_of(test.arg.as_deref())?;
+        let argument = Box::new(self.to_output(argument)?);
+        let negated = test.nulltesttype() == NullTestType::IsNotNull;
+        let kind = match argument.ty.is_record() {
+            true => ExprKind::RowNull { argument, negated },
+            false => ExprKind::IsNull { argument, negated },
+        };
+        Ok(Expr::new(kind, TypeOid::BOOL, test.location))
+    }
+
+    /// Analyzes IS TRUE and its like.
+    #[inline(never)]
+    fn bool_test(&mut self, test: &protobuf::BooleanTest) -> Result<Expr> {
+        let (kind, name) = match test.booltesttype() {
+            BoolTestType::IsTrue => (BoolTest::True, "IS TRUE"),
+            BoolTestType::IsNotTrue => (BoolTest::NotTrue, "IS NOT TRUE"),
+            BoolTestType::IsFalse => (BoolTest::False, "IS FALSE"),
+            BoolTestType::IsNotFalse => (BoolTest::NotFalse, "IS NOT FALSE"),
+            BoolTestType::IsUnknown => (BoolTest::Unknown, "IS UNKNOWN"),
+            BoolTestType::IsNotUnknown => (BoolTest::NotUnknown, "IS NOT UNKNOWN"),
+            BoolTestType::Undefined => {
+                return Err(SqlError::internal("boolean test without a kind"));
+            }
+        };
+        let argument = self.expr_of(test.arg.as_deref())?;
+        let argument = self.to_bool(argument, name)?;
+        let kind = ExprKind::BoolTest { argument: Box::new(argument), test: kind };
+        Ok(Expr::new(kind, TypeOid::BOOL, test.location))
+    }
+
+    /// Analyzes GREATEST and LEAST.
+    #[inline(never)]
+    fn min_max(&mut self, expr: &protobuf::MinMaxExpr) -> Result<Expr> {
+        let greatest = expr.op() == MinMaxOp::IsGreatest;
+        let arguments = self.exprs(&expr.args)?;
+        let arguments = self.unify(arguments, if greatest { "GREATEST" } else { "LEAST" })?;
+        let (ty, domain) = (arguments[0].ty, arguments[0].domain);
+        if !self.is_ordered("<", &arguments[0]) {
+            return Err(self.error(
+                "42883",
+                format!(
+                    "could not identify a comparison function for type {}",
+                    self.format_oid(ty)
+                ),
+                expr.location,
+            ));
+        }
+        let kind = ExprKind::MinMax { greatest, arguments };
+        Ok(Expr { domain, ..Expr::new(kind, ty, expr.location) })
+    }
+
+    /// Analyzes COLLATE.
+    #[inline(never)]
+    fn collate(&mut self, collate: &protobuf::CollateClause) -> Result<Expr> {
+        let mut value = self.expr_of(collate.arg.as_deref())?;
+        if value.ty != TypeOid::UNKNOWN && type_collation(value.ty).is_none() {
+            let refused = refuse_uncollated(&self.format_oid(value.declared()));
+            return Err(refused.with_position(self.at(collate.location)));
+        }
+        let collation = collation_named(&names_of(&collate.collname));
+        let collation =
+            collation.map_err(|error| error.with_position(self.at(collate.location)))?;
+        value.collation = Some(collation);
+        value.derived = Collation::Explicit(collation, collate.location);
+        Ok(value)
     }
 
     fn constant(&self, constant: &protobuf::AConst) -> Result<Expr> {
