@@ -22,6 +22,16 @@ use crate::analyze::names::parts::names_of;
 use crate::analyze::names::scope::{Place, Within};
 use crate::analyze::query::group_by::level_of;
 
+/// The aggregate that a call names, for arguments of given types.
+struct ChosenAggregate {
+    kind: AggregateKind,
+    /// Declared types of the parameters. Empty if the parameters have the types of the arguments.
+    declared: &'static [TypeOid],
+    /// Types that the arguments get.
+    wanted: Vec<TypeOid>,
+    result: TypeOid,
+}
+
 impl Analyzer<'_> {
     pub(crate) fn function_call(&mut self, call: &protobuf::FuncCall) -> Result<Expr> {
         let location = call.location;
@@ -386,29 +396,8 @@ impl Analyzer<'_> {
             // The aggregate would be computed here, over the wrong rows.
             return Err(self.unsupported("an aggregate of a query further out", location));
         }
-        let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
-        if matches!((name, types.as_slice()), ("json_agg" | "jsonb_agg", [TypeOid::UNKNOWN])) {
-            return Err(self.polymorphic_unknown(location));
-        }
-        let (kind, declared, wanted, result) = if call.agg_star && name == "count" {
-            (AggregateKind::CountRows, &[][..], Vec::new(), TypeOid::INT8)
-        } else if call.args.is_empty() && !call.agg_star && name == "count" {
-            return Err(self.error(
-                "42809",
-                "count(*) must be used to call a parameterless aggregate function",
-                location,
-            ));
-        } else if let (Some(direct), Some(kind)) = (direct, OrderedSet::hypothetical(name)) {
-            let wanted = self.types_of_hypothetical(name, &arguments, direct, location)?;
-            (AggregateKind::OrderedSet(kind), &[][..], wanted, kind.result_of_hypothetical())
-        } else {
-            let resolved = choose(aggregates_named(name), &types)
-                .map_err(|reason| self.function_error(name, &types, location, &reason))?;
-            let Eval::Aggregate(kind) = resolved.function.eval else {
-                return Err(SqlError::internal("an aggregate that is none"));
-            };
-            (kind, resolved.function.arguments, resolved.arguments, resolved.result)
-        };
+        let ChosenAggregate { kind, declared, wanted, result } =
+            self.choose_aggregate(call, name, &arguments, direct)?;
         self.check_within_group(kind, name, call)?;
         let position = |key: &Expr| arguments.iter().position(|argument| argument.same(key));
         let positions: Vec<_> = order.iter().map(|(key, ..)| position(key)).collect();
@@ -429,14 +418,7 @@ impl Analyzer<'_> {
             return Err(self.error("42883", message, argument.location));
         }
         if call.agg_distinct && over.is_none() {
-            for (position, (key, ..)) in positions.into_iter().zip(&mut order) {
-                let argument = position.and_then(|at| converted.get(at)).ok_or_else(|| {
-                    let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
-                    self.error("42P10", message, key.location)
-                })?;
-                // The sort key is the converted argument.
-                *key = argument.clone();
-            }
+            self.take_sort_keys(&positions, &converted, &mut order)?;
         }
         if let Some(direct) = direct {
             for ((key, ..), argument) in order.iter_mut().zip(&converted[direct..]) {
@@ -471,6 +453,67 @@ impl Analyzer<'_> {
             scope.aggregates.push(new);
         }
         Ok(Expr { derived, ..Expr::new(ExprKind::Aggregate(number), result, location) })
+    }
+
+    /// Chooses the aggregate of a call. `direct` is the number of direct arguments before WITHIN
+    /// GROUP, if the call has that clause.
+    fn choose_aggregate(
+        &self,
+        call: &protobuf::FuncCall,
+        name: &str,
+        arguments: &[Expr],
+        direct: Option<usize>,
+    ) -> Result<ChosenAggregate> {
+        let location = call.location;
+        let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
+        if matches!((name, types.as_slice()), ("json_agg" | "jsonb_agg", [TypeOid::UNKNOWN])) {
+            return Err(self.polymorphic_unknown(location));
+        }
+        if call.agg_star && name == "count" {
+            let (kind, wanted) = (AggregateKind::CountRows, Vec::new());
+            return Ok(ChosenAggregate { kind, declared: &[], wanted, result: TypeOid::INT8 });
+        }
+        if call.args.is_empty() && !call.agg_star && name == "count" {
+            return Err(self.error(
+                "42809",
+                "count(*) must be used to call a parameterless aggregate function",
+                location,
+            ));
+        }
+        if let (Some(direct), Some(set)) = (direct, OrderedSet::hypothetical(name)) {
+            let wanted = self.types_of_hypothetical(name, arguments, direct, location)?;
+            let (kind, result) = (AggregateKind::OrderedSet(set), set.result_of_hypothetical());
+            return Ok(ChosenAggregate { kind, declared: &[], wanted, result });
+        }
+        let resolved = choose(aggregates_named(name), &types)
+            .map_err(|reason| self.function_error(name, &types, location, &reason))?;
+        let Eval::Aggregate(kind) = resolved.function.eval else {
+            return Err(SqlError::internal("an aggregate that is none"));
+        };
+        let declared = resolved.function.arguments;
+        Ok(ChosenAggregate { kind, declared, wanted: resolved.arguments, result: resolved.result })
+    }
+
+    /// Takes the converted arguments as the sort keys of an aggregate with DISTINCT. `positions`
+    /// are the keys' positions among the arguments.
+    ///
+    /// # Errors
+    /// 42P10 for a key that is no argument.
+    fn take_sort_keys(
+        &self,
+        positions: &[Option<usize>],
+        converted: &[Expr],
+        order: &mut [(Expr, bool, bool)],
+    ) -> Result<()> {
+        for (position, (key, ..)) in positions.iter().zip(order) {
+            let argument = position.and_then(|at| converted.get(at)).ok_or_else(|| {
+                let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+                self.error("42P10", message, key.location)
+            })?;
+            // The sort key is the converted argument.
+            *key = argument.clone();
+        }
+        Ok(())
     }
 
     /// Returns the argument types of a hypothetical-set aggregate. Each direct argument has a
