@@ -17,7 +17,7 @@ use crate::analyze::names::scope::{Place, Scope};
 use crate::analyze::query::group_by::GroupBy;
 use crate::analyze::query::grouping::GroupedRow;
 use crate::analyze::query::locking::asked_lock;
-use crate::analyze::query::targets::column_info;
+use crate::analyze::query::targets::{Target, column_info};
 
 impl Analyzer<'_> {
     /// Analyzes a query in its own scope. `wanted` are the types for its untyped columns.
@@ -84,43 +84,23 @@ impl Analyzer<'_> {
         self.set_place(Place::Target)?;
         let mut targets = self.target_list(&select.target_list)?;
         if let Some(wanted) = wanted {
-            for (target, column) in targets.iter_mut().zip(wanted) {
-                if target.expr.ty == TypeOid::UNKNOWN {
-                    let expr = std::mem::replace(
-                        &mut target.expr,
-                        Expr::constant(Datum::Null, column.oid, -1),
-                    );
-                    target.expr = self.to_common(expr, column.oid, "INSERT")?;
-                }
-            }
+            self.give_types(&mut targets, wanted)?;
         }
         let written_targets = targets.len();
         if for_cursor {
             self.add_places(select, &mut targets)?;
         }
         self.set_place(Place::Where)?;
-        let mut conditions = Vec::new();
-        if let Some(node) = &select.where_clause {
-            let condition = self.expr(node)?;
-            split_conjuncts(self.to_bool(condition, "WHERE")?, &mut conditions);
-        }
+        let conditions = self.where_clause(select)?;
         let mut order = self.sort_clause(&select.sort_clause, &mut targets)?;
-        let mut by = self.group_clause(select, &targets)?;
+        let by = self.group_clause(select, &targets)?;
         let distinct = self.distinct_clause(select, &mut targets, &mut order)?;
         self.set_place(Place::Having)?;
-        let mut having = match &select.having_clause {
-            Some(node) => {
-                let having = self.expr(node)?;
-                Some(self.to_bool(having, "HAVING")?)
-            }
-            None => None,
-        };
-        for target in &mut targets {
-            if to_text {
-                let expr = std::mem::replace(
-                    &mut target.expr,
-                    Expr::constant(Datum::Null, TypeOid::TEXT, -1),
-                );
+        let having = self.having_clause(select)?;
+        if to_text {
+            for target in &mut targets {
+                let nothing = Expr::constant(Datum::Null, TypeOid::TEXT, -1);
+                let expr = std::mem::replace(&mut target.expr, nothing);
                 target.expr = self.to_output(expr)?;
             }
         }
@@ -137,79 +117,15 @@ impl Analyzer<'_> {
             || !self.scope()?.aggregates.is_empty()
             || self.scope()?.asks_for_sets
             || !select.group_clause.is_empty();
-        let asked = asked_lock(&select.locking_clause).map(RowLock::clause);
-        if let Some(clause) = asked
-            && (grouped || distinct != Distinct::None)
-        {
-            let what = if distinct != Distinct::None {
-                "DISTINCT clause"
-            } else if !select.group_clause.is_empty() {
-                "GROUP BY clause"
-            } else if having.is_some() {
-                "HAVING clause"
-            } else {
-                "aggregate functions"
-            };
-            return Err(SqlError::new("0A000", format!("{clause} is not allowed with {what}")));
-        }
-        if let Some(clause) = asked
-            && !self.scope()?.windowing.is_empty()
-        {
-            let message = format!("{clause} is not allowed with window functions");
-            return Err(SqlError::new("0A000", message));
-        }
+        self.refuse_locks(select, grouped, &distinct)?;
         for lock in &locks {
             self.note_relation(&lock.relation, TableLock::RowShare);
         }
-        let mut grouping = None;
-        if grouped {
-            let written = by.groups.len();
-            self.add_dependent_groups(&mut by);
-            let aggregates = self.scope()?.aggregates.len();
-            let GroupBy { groups, clause, sets: grouping_sets, named } = by;
-            let mut row = GroupedRow {
-                groups: &groups,
-                written,
-                aggregates,
-                calls: Vec::new(),
-                direct: false,
-            };
-            for (number, target) in targets.iter_mut().enumerate() {
-                match named.iter().find(|(named, _)| *named == number) {
-                    Some((_, group)) => {
-                        target.expr.kind = ExprKind::Slot { depth: 0, slot: *group };
-                    }
-                    None => self.grouped(&mut target.expr, &mut row)?,
-                }
-            }
-            if let Some(having) = &mut having {
-                self.grouped(having, &mut row)?;
-            }
-            let mut sets = std::mem::take(&mut self.scope()?.sets);
-            for argument in sets.iter_mut().flat_map(|set| &mut set.arguments) {
-                self.grouped(argument, &mut row)?;
-            }
-            self.scope()?.sets = sets;
-            let mut windowing = std::mem::take(&mut self.scope()?.windowing);
-            for expr in windowing.row_exprs_mut() {
-                self.grouped(expr, &mut row)?;
-            }
-            self.scope()?.windowing = windowing;
-            let calls = std::mem::take(&mut self.scope()?.aggregates);
-            self.check_direct_arguments(&calls, &grouping_sets, &mut row)?;
-            let sets = GroupingSets { sets: grouping_sets, calls: row.calls };
-            grouping = Some(Grouping { groups, written, sets, clause, calls, having });
-        }
-        let recursive =
-            self.scope()?.sources.iter().any(|s| matches!(s.kind, ItemKind::Working { .. }));
-        let calls =
-            |grouping: &Grouping| !grouping.calls.is_empty() || !grouping.sets.calls.is_empty();
-        if recursive && grouping.as_ref().is_some_and(calls) {
-            return Err(SqlError::new(
-                "42P19",
-                "aggregate functions are not allowed in a recursive query's recursive term",
-            ));
-        }
+        let grouping = match grouped {
+            true => Some(self.group_rows(by, &mut targets, having)?),
+            false => None,
+        };
+        self.refuse_recursive_aggregates(grouping.as_ref())?;
         let (limit, offset) = self.limit(select)?;
         let scope = self.scope()?;
         let sets = std::mem::take(&mut scope.sets);
@@ -221,5 +137,117 @@ impl Analyzer<'_> {
         let targets = targets.into_iter().map(|t| t.expr).collect();
         let body = Select { from, grouping, windowing, targets, sets, distinct, locks };
         Ok(Query { body: Body::Select(Box::new(body)), columns, order, limit, offset })
+    }
+
+    /// Gives targets without a type the types that the surrounding statement wants.
+    fn give_types(&mut self, targets: &mut [Target], wanted: &[ColumnType]) -> Result<()> {
+        for (target, column) in targets.iter_mut().zip(wanted) {
+            if target.expr.ty == TypeOid::UNKNOWN {
+                let nothing = Expr::constant(Datum::Null, column.oid, -1);
+                let expr = std::mem::replace(&mut target.expr, nothing);
+                target.expr = self.to_common(expr, column.oid, "INSERT")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the conjuncts of WHERE.
+    fn where_clause(&mut self, select: &protobuf::SelectStmt) -> Result<Vec<Expr>> {
+        let mut conditions = Vec::new();
+        if let Some(node) = &select.where_clause {
+            let condition = self.expr(node)?;
+            split_conjuncts(self.to_bool(condition, "WHERE")?, &mut conditions);
+        }
+        Ok(conditions)
+    }
+
+    fn having_clause(&mut self, select: &protobuf::SelectStmt) -> Result<Option<Expr>> {
+        let Some(node) = &select.having_clause else { return Ok(None) };
+        let having = self.expr(node)?;
+        Ok(Some(self.to_bool(having, "HAVING")?))
+    }
+
+    /// Refuses FOR UPDATE and its like over rows that are no rows of tables.
+    fn refuse_locks(
+        &mut self,
+        select: &protobuf::SelectStmt,
+        grouped: bool,
+        distinct: &Distinct,
+    ) -> Result<()> {
+        let Some(clause) = asked_lock(&select.locking_clause).map(RowLock::clause) else {
+            return Ok(());
+        };
+        if grouped || *distinct != Distinct::None {
+            let what = if *distinct != Distinct::None {
+                "DISTINCT clause"
+            } else if !select.group_clause.is_empty() {
+                "GROUP BY clause"
+            } else if select.having_clause.is_some() {
+                "HAVING clause"
+            } else {
+                "aggregate functions"
+            };
+            return Err(SqlError::new("0A000", format!("{clause} is not allowed with {what}")));
+        }
+        if !self.scope()?.windowing.is_empty() {
+            let message = format!("{clause} is not allowed with window functions");
+            return Err(SqlError::new("0A000", message));
+        }
+        Ok(())
+    }
+
+    /// Rewrites the level's expressions for the row of its groups, and returns the grouping.
+    fn group_rows(
+        &mut self,
+        mut by: GroupBy,
+        targets: &mut [Target],
+        mut having: Option<Expr>,
+    ) -> Result<Grouping> {
+        let written = by.groups.len();
+        self.add_dependent_groups(&mut by);
+        let aggregates = self.scope()?.aggregates.len();
+        let GroupBy { groups, clause, sets: grouping_sets, named } = by;
+        let mut row =
+            GroupedRow { groups: &groups, written, aggregates, calls: Vec::new(), direct: false };
+        for (number, target) in targets.iter_mut().enumerate() {
+            match named.iter().find(|(named, _)| *named == number) {
+                Some((_, group)) => {
+                    target.expr.kind = ExprKind::Slot { depth: 0, slot: *group };
+                }
+                None => self.grouped(&mut target.expr, &mut row)?,
+            }
+        }
+        if let Some(having) = &mut having {
+            self.grouped(having, &mut row)?;
+        }
+        let mut sets = std::mem::take(&mut self.scope()?.sets);
+        for argument in sets.iter_mut().flat_map(|set| &mut set.arguments) {
+            self.grouped(argument, &mut row)?;
+        }
+        self.scope()?.sets = sets;
+        let mut windowing = std::mem::take(&mut self.scope()?.windowing);
+        for expr in windowing.row_exprs_mut() {
+            self.grouped(expr, &mut row)?;
+        }
+        self.scope()?.windowing = windowing;
+        let calls = std::mem::take(&mut self.scope()?.aggregates);
+        self.check_direct_arguments(&calls, &grouping_sets, &mut row)?;
+        let sets = GroupingSets { sets: grouping_sets, calls: row.calls };
+        Ok(Grouping { groups, written, sets, clause, calls, having })
+    }
+
+    /// Refuses aggregates in the recursive term of a recursive query.
+    fn refuse_recursive_aggregates(&mut self, grouping: Option<&Grouping>) -> Result<()> {
+        let recursive =
+            self.scope()?.sources.iter().any(|s| matches!(s.kind, ItemKind::Working { .. }));
+        let calls =
+            |grouping: &Grouping| !grouping.calls.is_empty() || !grouping.sets.calls.is_empty();
+        if recursive && grouping.is_some_and(calls) {
+            return Err(SqlError::new(
+                "42P19",
+                "aggregate functions are not allowed in a recursive query's recursive term",
+            ));
+        }
+        Ok(())
     }
 }
