@@ -231,55 +231,15 @@ impl<'q> Query<'q> {
                 None => return Err(SqlError::internal("LAST outside of brackets").into()),
             },
             PathStep::Key(key) => return self.key(steps, key, value, found, unwrap),
-            PathStep::AnyKey => {
-                if matches!(**value, Jsonb::Object(_)) {
-                    let levels = (1, 1, 1);
-                    return self.any(others, value, found, levels, false, self.path.lax);
-                }
-                if array.is_some() {
-                    return self.items_over(steps, value, found);
-                }
-                let what = "jsonpath wildcard member accessor can only be applied to an object";
-                return self.misfit("2203C", what);
-            }
-            PathStep::AnyItem => {
-                if items_of(value).is_some() {
-                    let levels = (1, 1, 1);
-                    return self.any(others, value, found, levels, false, self.path.lax);
-                }
-                if self.path.lax {
-                    return self.go_on(others, Arc::clone(value), found);
-                }
-                let what = "jsonpath wildcard array accessor can only be applied to an array";
-                return self.misfit("22039", what);
-            }
+            PathStep::AnyKey if array.is_some() => return self.items_over(steps, value, found),
+            PathStep::AnyKey => return self.any_key(others, value, found),
+            PathStep::AnyItem => return self.any_item(others, value, found),
             PathStep::Items(items) => return self.items(items, others, value, found),
             PathStep::Any(first, last) => {
-                let mut is = false;
-                if *first == 0 {
-                    let before = std::mem::replace(&mut self.ignores_structure, true);
-                    let own = self.go_on(others, Arc::clone(value), found);
-                    self.ignores_structure = before;
-                    is = own?;
-                    if is && found.is_any() {
-                        return Ok(true);
-                    }
-                }
-                let levels = (1, *first, *last);
-                return Ok(self.any(others, value, found, levels, true, self.path.lax)? || is);
+                return self.any_level((*first, *last), others, value, found);
             }
-            PathStep::Filter(condition) => {
-                if array.is_some() {
-                    return self.items_over(steps, value, found);
-                }
-                let before = std::mem::replace(&mut self.current, Arc::clone(value));
-                let truth = self.truth(condition, value);
-                self.current = before;
-                return match truth? {
-                    Truth::True => self.go_on(others, Arc::clone(value), found),
-                    _ => Ok(false),
-                };
-            }
+            PathStep::Filter(_) if array.is_some() => return self.items_over(steps, value, found),
+            PathStep::Filter(condition) => return self.filter(condition, others, value, found),
             PathStep::Method(method) => {
                 let over_items = !matches!(method, PathMethod::Type | PathMethod::Size);
                 if over_items && array.is_some() {
@@ -314,6 +274,79 @@ impl<'q> Query<'q> {
             },
         };
         self.go_on(others, Arc::new(plain), found)
+    }
+
+    /// Applies the steps that follow to the values of all keys of an object.
+    fn any_key(
+        &mut self,
+        others: &'q [PathStep],
+        value: &Arc<Jsonb>,
+        found: &mut Found<'_>,
+    ) -> Result<bool> {
+        if matches!(**value, Jsonb::Object(_)) {
+            let levels = (1, 1, 1);
+            return self.any(others, value, found, levels, false, self.path.lax);
+        }
+        let what = "jsonpath wildcard member accessor can only be applied to an object";
+        self.misfit("2203C", what)
+    }
+
+    /// Applies the steps that follow to all items of an array.
+    fn any_item(
+        &mut self,
+        others: &'q [PathStep],
+        value: &Arc<Jsonb>,
+        found: &mut Found<'_>,
+    ) -> Result<bool> {
+        if items_of(value).is_some() {
+            let levels = (1, 1, 1);
+            return self.any(others, value, found, levels, false, self.path.lax);
+        }
+        if self.path.lax {
+            return self.go_on(others, Arc::clone(value), found);
+        }
+        let what = "jsonpath wildcard array accessor can only be applied to an array";
+        self.misfit("22039", what)
+    }
+
+    /// Applies the steps that follow to the parts of a value between two levels of nesting. The
+    /// value itself is at level 0.
+    fn any_level(
+        &mut self,
+        (first, last): (u32, u32),
+        others: &'q [PathStep],
+        value: &Arc<Jsonb>,
+        found: &mut Found<'_>,
+    ) -> Result<bool> {
+        let mut is = false;
+        if first == 0 {
+            let before = std::mem::replace(&mut self.ignores_structure, true);
+            let own = self.go_on(others, Arc::clone(value), found);
+            self.ignores_structure = before;
+            is = own?;
+            if is && found.is_any() {
+                return Ok(true);
+            }
+        }
+        let levels = (1, first, last);
+        Ok(self.any(others, value, found, levels, true, self.path.lax)? || is)
+    }
+
+    /// Applies the steps that follow to a value that satisfies the condition.
+    fn filter(
+        &mut self,
+        condition: &'q [PathStep],
+        others: &'q [PathStep],
+        value: &Arc<Jsonb>,
+        found: &mut Found<'_>,
+    ) -> Result<bool> {
+        let before = std::mem::replace(&mut self.current, Arc::clone(value));
+        let truth = self.truth(condition, value);
+        self.current = before;
+        match truth? {
+            Truth::True => self.go_on(others, Arc::clone(value), found),
+            _ => Ok(false),
+        }
     }
 
     fn variable(&mut self, name: &str) -> Result<Arc<Jsonb>> {
