@@ -117,6 +117,7 @@ fn signs_in_from(levels: usize) -> String {
 }
 
 /// Returns each construct by name, as a query of `n` levels.
+#[expect(clippy::too_many_lines, reason = "one table of statements")]
 fn queries(n: usize) -> Vec<(&'static str, String)> {
     // Planning considers pairs of tables. A query with 500 joins is among those that must be
     // answered.
@@ -380,6 +381,7 @@ fn queries(n: usize) -> Vec<(&'static str, String)> {
 }
 
 /// Returns statements of `n` levels that are no queries.
+#[expect(clippy::too_many_lines, reason = "one table of statements")]
 fn changes(n: usize) -> Vec<(&'static str, String)> {
     vec![
         ("insert", format!("insert into u select 1{}", " union all select 1".repeat(n))),
@@ -512,6 +514,7 @@ fn changes(n: usize) -> Vec<(&'static str, String)> {
 /// Returns chains of objects. Each object depends on the one before. A chain has its first
 /// statement, the next ones, and the queries on the chain. `{n}` is a link's number, `{p}` the
 /// number of the one before. `{signs}` makes an expression deep by itself.
+#[expect(clippy::too_many_lines, reason = "one table of statements")]
 fn objects() -> Vec<(&'static str, &'static str, &'static str, &'static [&'static str])> {
     vec![
         (
