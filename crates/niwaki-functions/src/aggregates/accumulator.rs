@@ -318,7 +318,7 @@ impl Accumulator {
                 *count += 1;
             }
             Self::SpreadFloat { squares, .. } => {
-                squares.add(float(first).ok_or_else(wrong_value)?)?
+                squares.add(float(first).ok_or_else(wrong_value)?)?;
             }
             Self::Regression { pairs, .. } => {
                 let second = arguments.get(1).ok_or_else(wrong_value)?;
