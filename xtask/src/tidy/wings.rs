@@ -39,7 +39,7 @@ const FILES_MAX: usize = 20;
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let crates = crates(tree);
     let mut found = Vec::new();
-    for name in WINGED {
+    for &name in WINGED {
         let Some(modules) = crates.get(name) else { continue };
         let face = format!("crates/{name}/src/lib.rs");
         let order = order(tree, &face);

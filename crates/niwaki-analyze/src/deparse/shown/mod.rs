@@ -483,13 +483,16 @@ impl Writer<'_, '_> {
 
     /// Returns the text of `argument` with a cast to the type of `expr`.
     #[inline(never)]
-    fn cast(&self, expr: &Expr, mut argument: &Expr) -> String {
+    fn cast(&self, expr: &Expr, argument: &Expr) -> String {
         let made;
         // A value that is fitted to a length already has the type.
-        if let (ExprKind::Length { .. }, Some(ty)) = (&expr.kind, argument.made_type()) {
-            made = Box::new(Expr { ty, ..argument.clone() });
-            argument = &made;
-        }
+        let argument = match (&expr.kind, argument.made_type()) {
+            (ExprKind::Length { .. }, Some(ty)) => {
+                made = Box::new(Expr { ty, ..argument.clone() });
+                &*made
+            }
+            _ => argument,
+        };
         let inner = self.show(argument, Parent::Tight);
         let is_query = matches!(argument.kind, ExprKind::SubQuery(_));
         let plain = self.pretty && !is_query;
