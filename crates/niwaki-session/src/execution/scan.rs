@@ -3,8 +3,8 @@
 use std::ops::{Bound, Range, RangeBounds};
 
 use niwaki_catalog::{CatalogState, Relation};
-use niwaki_sql::{Result, SqlError};
 use niwaki_sql::store::{BATCH_BYTES, RowBatch};
+use niwaki_sql::{Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_table::{BitmapScan, Error as TableError, IndexScan, PageRows, SeqScan, Table};
 use niwaki_txn::{Snapshot, Transaction};
