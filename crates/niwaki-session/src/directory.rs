@@ -187,22 +187,7 @@ impl Directory {
         if summary.recovered {
             options.log.write(&format!("the database was not shut down; {summary}"));
         }
-        let in_use = storage.io_method();
-        if let (IoMethod::Worker, Some(why)) = (in_use.method, in_use.refused) {
-            options
-                .log
-                .write(&format!("io_uring cannot be used: {why}; threads read ahead instead"));
-        }
-        let log = options.log.clone();
-        storage.when_ring_fails(move |why| {
-            log.write(&format!(
-                "io_uring does not work any more: {why}; nobody reads ahead from now on"
-            ));
-        });
-        let log = options.log.clone();
-        storage.when_background_fails(move |line| log.write(line));
-        let lost = options.when_lost.clone();
-        storage.when_lost(move |why| lost.write(why));
+        report_failures(&storage, &options);
         transactions.attach(&storage)?;
         let maps = map_options(&settings);
         let engine = Engine::with_maps(Arc::clone(&storage), Arc::clone(&transactions), maps);
@@ -489,6 +474,25 @@ impl Drop for Inner {
             let _ = self.close();
         }
     }
+}
+
+/// Sends the failures of reading ahead and of the background to the log. Tells the embedder when
+/// the storage is lost.
+fn report_failures(storage: &Storage, options: &Options) {
+    let in_use = storage.io_method();
+    if let (IoMethod::Worker, Some(why)) = (in_use.method, in_use.refused) {
+        options.log.write(&format!("io_uring cannot be used: {why}; threads read ahead instead"));
+    }
+    let log = options.log.clone();
+    storage.when_ring_fails(move |why| {
+        log.write(&format!(
+            "io_uring does not work any more: {why}; nobody reads ahead from now on"
+        ));
+    });
+    let log = options.log.clone();
+    storage.when_background_fails(move |line| log.write(line));
+    let lost = options.when_lost.clone();
+    storage.when_lost(move |why| lost.write(why));
 }
 
 fn txn_options(settings: &Settings) -> TxnOptions {
