@@ -20,9 +20,9 @@ mod change;
 // Filters, projections, limits, recursion.
 mod flow;
 // The executor, which knows all kinds of steps.
-mod steps;
+mod executor;
 
 pub use change::point::PointPlan;
+pub use executor::fresh_state;
 pub use step::numbered_rows::NumberedRows;
 pub use step::start::start;
-pub use steps::fresh_state;

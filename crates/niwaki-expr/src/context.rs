@@ -341,7 +341,7 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// Writes the text of CommandComplete to `out`; replaces its content, but reuses its memory.
+    /// Writes the text of `CommandComplete` to `out`; replaces its content, but reuses its memory.
     pub fn write_tag(&self, out: &mut String) {
         use std::fmt::Write as _;
         out.clear();
@@ -354,7 +354,7 @@ impl Completion {
         };
     }
 
-    /// Returns the text of CommandComplete: `SELECT 3`, `INSERT 0 1`, …
+    /// Returns the text of `CommandComplete`: `SELECT 3`, `INSERT 0 1`, …
     pub fn command_tag(&self) -> String {
         match self.tag {
             CommandTag::Insert => format!("INSERT 0 {}", self.rows),

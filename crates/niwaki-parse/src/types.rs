@@ -322,8 +322,7 @@ pub fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Option<Cas
             (Implicit, CastPath::Relabel)
         }
         (T::BPCHAR, T::TEXT | T::VARCHAR | T::NAME)
-        | (T::TEXT | T::VARCHAR, T::NAME)
-        | (T::TEXT | T::VARCHAR, T::REGCLASS)
+        | (T::TEXT | T::VARCHAR, T::NAME | T::REGCLASS)
         | (T::NAME | T::CHAR, T::TEXT) => (Implicit, CastPath::Function),
         (T::NAME | T::CHAR, T::BPCHAR | T::VARCHAR)
         | (T::TEXT | T::VARCHAR | T::BPCHAR, T::CHAR) => (Assignment, CastPath::Function),

@@ -390,12 +390,11 @@ impl Execution {
                 return Ok(Progress::Suspended { rows });
             }
             if let Some(lines) = &mut self.lines {
-                match lines.next() {
-                    Some(line) => sink.row(&[Datum::text(&line)])?,
-                    None => {
-                        self.done = true;
-                        break;
-                    }
+                if let Some(line) = lines.next() {
+                    sink.row(&[Datum::text(&line)])?
+                } else {
+                    self.done = true;
+                    break;
                 }
                 rows += 1;
                 continue;

@@ -347,7 +347,6 @@ impl Pass<'_> {
     /// where one version is left (rules `complete-record` and `mixed-flag`).
     fn clean(&mut self, paused: &FreeingPaused) -> Result<()> {
         let roots = std::mem::take(&mut self.roots);
-        debug_assert!(!roots.is_empty(), "the indexes are visited for no root");
         debug_assert_ne!(self.options.index_cleanup, IndexCleanup::Off, "indexes are visited");
         let (heap, progress) = (self.table.heap(), Arc::clone(&self.options.progress));
         // Set before the first visit of an index: a writer that changes a key meanwhile sets *yes*

@@ -154,13 +154,11 @@ fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style
                 out.push("LATERAL ");
             }
             let text = writer.show(expr, Parent::None);
-            match is_call(expr) {
-                true => out.push(&text),
-                // What else the parser takes here is a cast alone.
-                false => {
-                    let kind = writer.type_name(expr.column_type());
-                    out.push(&format!("CAST({text} AS {kind})"));
-                }
+            if is_call(expr) {
+                out.push(&text)
+            } else {
+                let kind = writer.type_name(expr.column_type());
+                out.push(&format!("CAST({text} AS {kind})"));
             }
             if *ordinality {
                 out.push(" WITH ORDINALITY");
@@ -194,9 +192,10 @@ fn column_aliases(item: &FromItem, level: &Level<'_>) -> Vec<String> {
             // The system columns follow the relation's own columns.
             let own = columns.zip(&relation.columns).filter(|(_, own)| !own.dropped);
             let own: Vec<(String, &Column)> = own.collect();
-            match own.iter().all(|(name, own)| *name == own.name) {
-                true => Vec::new(),
-                false => own.into_iter().map(|(name, _)| name).collect(),
+            if own.iter().all(|(name, own)| *name == own.name) {
+                Vec::new()
+            } else {
+                own.into_iter().map(|(name, _)| name).collect()
             }
         }
         (ItemKind::Function { .. } | ItemKind::Single { .. }, None) => columns.collect(),

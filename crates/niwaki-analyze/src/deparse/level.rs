@@ -79,9 +79,10 @@ impl<'l> Level<'l> {
                 let writer = writer.on(below);
                 match slot.checked_sub(grouping.groups.len()) {
                     None => writer.show(&grouping.groups[slot], parent),
-                    Some(number) => match grouping.calls.get(number) {
-                        Some(call) => aggregate(call, &writer),
-                        None => {
+                    Some(number) => {
+                        if let Some(call) = grouping.calls.get(number) {
+                            aggregate(call, &writer)
+                        } else {
                             let calls = &grouping.sets.calls;
                             match calls.get(number - grouping.calls.len()) {
                                 Some(arguments) => {
@@ -93,7 +94,7 @@ impl<'l> Level<'l> {
                                 None => "?".to_owned(),
                             }
                         }
-                    },
+                    }
                 }
             }
         }
@@ -131,7 +132,7 @@ pub(super) fn aggregate(call: &AggregateCall, writer: &Writer<'_, '_>) -> String
     match call.arguments.as_slice() {
         [] => text.push('*'),
         arguments => {
-            text.push_str(&writer.list(&arguments[..call.direct.unwrap_or(arguments.len())]))
+            text.push_str(&writer.list(&arguments[..call.direct.unwrap_or(arguments.len())]));
         }
     }
     if call.direct.is_some() {
@@ -257,14 +258,14 @@ pub(super) fn columns_of(item: &FromItem, shared: &[SharedQuery]) -> Vec<(String
             shared.get(*number).map_or_else(Vec::new, |with| infos(&with.query.columns, &mut named))
         }
         ItemKind::Function { function, arguments, ordinality } => {
-            let mut columns: Vec<(String, ColumnType)> = match function.fields(arguments) {
-                Some(all) => all.iter().map(|(name, kind)| (named(name), *kind)).collect(),
-                None => {
+            let mut columns: Vec<(String, ColumnType)> =
+                if let Some(all) = function.fields(arguments) {
+                    all.iter().map(|(name, kind)| (named(name), *kind)).collect()
+                } else {
                     let own = function.column_name().unwrap_or(&item.name);
                     // The arguments may decide the type.
                     vec![(named(own), TypeOid::UNKNOWN.into())]
-                }
-            };
+                };
             if *ordinality {
                 columns.push((named("ordinality"), TypeOid::INT8.into()));
             }

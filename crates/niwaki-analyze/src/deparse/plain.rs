@@ -433,9 +433,10 @@ fn subscripts_text(subscripts: &Subscripts, names: &Names, exec: &ExecContext<'_
     };
     let mut text = String::new();
     for [lower, upper] in &subscripts.bounds {
-        text.push_str(&match subscripts.slice {
-            true => format!("[{}:{}]", show(lower), show(upper)),
-            false => format!("[{}]", show(upper)),
+        text.push_str(&if subscripts.slice {
+            format!("[{}:{}]", show(lower), show(upper))
+        } else {
+            format!("[{}]", show(upper))
         });
     }
     text
@@ -461,10 +462,8 @@ fn window_function(body: &WindowBody, names: &Names, exec: &ExecContext<'_>) -> 
             format!("{}({})", function.name(), list(arguments))
         }
         WindowBody::Aggregate(call) => {
-            let arguments = match call.arguments.is_empty() {
-                true => "*".to_owned(),
-                false => list(&call.arguments),
-            };
+            let arguments =
+                if call.arguments.is_empty() { "*".to_owned() } else { list(&call.arguments) };
             let filter = call.filter.as_ref().map_or_else(String::new, |filter| {
                 format!(" FILTER (WHERE {})", expression(filter, names, exec))
             });

@@ -21,9 +21,10 @@ pub(super) enum Chains {
 impl Chains {
     /// Makes the chains for the keys of a join.
     fn of(join: &JoinPlan) -> Self {
-        match Keys::are_numbers(join) {
-            true => Self::Numbers(NumberChains::default()),
-            false => Self::Bytes(KeyChains::default()),
+        if Keys::are_numbers(join) {
+            Self::Numbers(NumberChains::default())
+        } else {
+            Self::Bytes(KeyChains::default())
         }
     }
 

@@ -133,9 +133,10 @@ pub(crate) fn attempt(
         return Ok(Attempt::Over(false));
     }
     let store = &mut *rt.exec.store;
-    let outcome = match updated {
-        true => store.update(&modify.relation, judged, old, new)?,
-        false => store.delete(&modify.relation, judged, old)?,
+    let outcome = if updated {
+        store.update(&modify.relation, judged, old, new)?
+    } else {
+        store.delete(&modify.relation, judged, old)?
     };
     let root = match outcome {
         RowOutcome::Done(root) => root,
@@ -143,9 +144,10 @@ pub(crate) fn attempt(
     };
     if let Some(triggers) = &modify.triggers {
         let old = Some(&row[start..start + width]);
-        match updated {
-            true => triggers.after(TriggerEvent::Update, old, Some(new.as_slice()), rt)?,
-            false => triggers.after(TriggerEvent::Delete, old, None, rt)?,
+        if updated {
+            triggers.after(TriggerEvent::Update, old, Some(new.as_slice()), rt)?
+        } else {
+            triggers.after(TriggerEvent::Delete, old, None, rt)?
         }
     }
     if updated {
@@ -180,9 +182,10 @@ pub(crate) fn lock_for_triggers(
     judged: JudgedRow,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<Option<RowOutcome>> {
-    let (event, lock) = match updated {
-        true => (TriggerEvent::Update, RowLock::NoKeyUpdate),
-        false => (TriggerEvent::Delete, RowLock::Update),
+    let (event, lock) = if updated {
+        (TriggerEvent::Update, RowLock::NoKeyUpdate)
+    } else {
+        (TriggerEvent::Delete, RowLock::Update)
     };
     // The newest version has been locked since the store returned it.
     if !judged.is_seen() || triggers.of(TriggerTime::Before, event).next().is_none() {
@@ -316,9 +319,10 @@ fn admit(
 ) -> Result<bool> {
     let updated = modify.kind == ModifyKind::Update;
     if let Some(triggers) = &modify.triggers {
-        let admitted = match updated {
-            true => triggers.before(TriggerEvent::Update, Some(old), Some(&mut *new), rt)?,
-            false => triggers.before(TriggerEvent::Delete, Some(old), None, rt)?,
+        let admitted = if updated {
+            triggers.before(TriggerEvent::Update, Some(old), Some(&mut *new), rt)?
+        } else {
+            triggers.before(TriggerEvent::Delete, Some(old), None, rt)?
         };
         if !admitted {
             return Ok(false);

@@ -330,9 +330,10 @@ fn delete(
             return Ok(Deletion::Left);
         }
     }
-    let outcome = match moves {
-        true => rt.exec.store.delete_moved(table, judged, old)?,
-        false => rt.exec.store.delete(table, judged, old)?,
+    let outcome = if moves {
+        rt.exec.store.delete_moved(table, judged, old)?
+    } else {
+        rt.exec.store.delete(table, judged, old)?
     };
     let RowOutcome::Done(_) = outcome else { return Ok(Deletion::Met(outcome)) };
     place.after(TriggerEvent::Delete, Some(old), None, rt)?;

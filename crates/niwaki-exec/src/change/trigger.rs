@@ -166,9 +166,8 @@ impl FireTriggers for RowTriggers {
                 };
             }
             let timed = rt.state.measures.as_ref().is_some_and(Measures::timing);
-            let clock = |rt: &Runtime<'_, '_>| match timed {
-                true => rt.exec.environment.clock_timestamp(),
-                false => 0,
+            let clock = |rt: &Runtime<'_, '_>| {
+                if timed { rt.exec.environment.clock_timestamp() } else { 0 }
             };
             let begun = clock(rt);
             let returned = run(call, rows, rt)?;

@@ -35,9 +35,10 @@ impl Step for Gate {
             let PlanNode::Gate { input, condition } = &*self.plan else {
                 return Err(SqlError::internal("a gate of another plan"));
             };
-            self.state = match condition.holds(row, rt)? {
-                true => State::Open(start_for(input, self.demand, rt.state)),
-                false => State::Closed,
+            self.state = if condition.holds(row, rt)? {
+                State::Open(start_for(input, self.demand, rt.state))
+            } else {
+                State::Closed
             };
         }
         match &mut self.state {

@@ -42,9 +42,8 @@ pub(crate) fn admitted(
     let slot_of = |column: usize| (column < width).then_some(plan.start + column);
     // The scans meet an expression that fails or takes long again, if there are rows.
     let _asking = work::asking(Some(work::ahead()));
-    let mut value = |expr: &niwaki_expr::expr::Expr| match is_early(expr, plan) {
-        true => expr.eval(row, rt).ok(),
-        false => None,
+    let mut value = |expr: &niwaki_expr::expr::Expr| {
+        if is_early(expr, plan) { expr.eval(row, rt).ok() } else { None }
     };
     Some(possible_leaves(&plan.relation, &slot_of, &plan.prune, &mut value))
 }

@@ -85,7 +85,7 @@ pub(crate) fn set_rows(
                 (None, given) => found.push(&[value_of(&body, given)])?,
                 (Some(_), [Datum::Record(_, record)]) if body.whole => {
                     check_row(&body.shape, record, &types)?;
-                    found.push(record.values())?
+                    found.push(record.values())?;
                 }
                 (Some(_), _) if body.whole => found.push(&nothing)?,
                 (Some(_), given) => found.push(given)?,

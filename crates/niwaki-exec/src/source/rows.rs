@@ -222,14 +222,13 @@ impl SetValues {
                 if past {
                     return Ok(None);
                 }
-                let value = match next.add(step) {
-                    Ok(following) => std::mem::replace(next, following),
-                    Err(_) => {
-                        // No number is as large as the next value, so the next value is outside the
-                        // bounds. This value is the last.
-                        *stop = next.sub(step)?;
-                        next.clone()
-                    }
+                let value = if let Ok(following) = next.add(step) {
+                    std::mem::replace(next, following)
+                } else {
+                    // No number is as large as the next value, so the next value is outside the
+                    // bounds. This value is the last.
+                    *stop = next.sub(step)?;
+                    next.clone()
                 };
                 Some(Datum::Numeric(Arc::new(value)))
             }

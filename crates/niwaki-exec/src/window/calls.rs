@@ -195,10 +195,8 @@ fn ntile(
     let (size, larger) = (count / buckets, count % buckets);
     let at = place.row - first;
     let in_larger = larger * (size + 1);
-    let bucket = match at < in_larger {
-        true => at / (size + 1),
-        false => larger + (at - in_larger) / size.max(1),
-    };
+    let bucket =
+        if at < in_larger { at / (size + 1) } else { larger + (at - in_larger) / size.max(1) };
     Ok(Datum::Int4(i32::try_from(bucket + 1).unwrap_or(i32::MAX)))
 }
 

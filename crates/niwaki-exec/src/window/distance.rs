@@ -106,9 +106,10 @@ fn signed(distance: &Interval, side: Side) -> Result<std::borrow::Cow<'_, Interv
     if distance.comparable() < 0 {
         return Err(negative());
     }
-    Ok(match side.minus {
-        true => std::borrow::Cow::Owned(distance.checked_neg()?),
-        false => std::borrow::Cow::Borrowed(distance),
+    Ok(if side.minus {
+        std::borrow::Cow::Owned(distance.checked_neg()?)
+    } else {
+        std::borrow::Cow::Borrowed(distance)
     })
 }
 

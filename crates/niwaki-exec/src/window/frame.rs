@@ -220,10 +220,10 @@ impl Frames {
             Bound::UnboundedPreceding => self.head = 0,
             Bound::CurrentRow if by_rows => self.head = row,
             Bound::Preceding(_) if by_rows => {
-                self.head = row.saturating_sub(self.rows_of(End::Head))
+                self.head = row.saturating_sub(self.rows_of(End::Head));
             }
             Bound::Following(_) if by_rows => {
-                self.head = row.saturating_add(self.rows_of(End::Head))
+                self.head = row.saturating_add(self.rows_of(End::Head));
             }
             Bound::CurrentRow => self.head = self.group_start,
             Bound::Preceding(_) | Bound::Following(_) => {
@@ -239,9 +239,10 @@ impl Frames {
             }
             Bound::Following(_) if by_rows => {
                 let last = row.saturating_add(self.rows_of(End::Tail));
-                self.tail = match partition.reach(last, window, rt)? {
-                    true => last + 1,
-                    false => partition.count(window, rt)?,
+                self.tail = if partition.reach(last, window, rt)? {
+                    last + 1
+                } else {
+                    partition.count(window, rt)?
                 };
             }
             Bound::CurrentRow => self.tail = self.group_end(row, partition, window, rt)?,

@@ -160,11 +160,12 @@ impl Collation {
     pub(super) fn derived(kind: &ExprKind, ty: TypeOid) -> Self {
         let parts = Self::of_parts(kind);
         let inside = match (parts, kind) {
-            (Self::Unclear(..) | Self::Lost, ExprKind::Call { function, .. })
-            | (Self::Unclear(..) | Self::Lost, ExprKind::Distinct { equal: function, .. })
-            | (Self::Unclear(..) | Self::Lost, ExprKind::ArrayCompare { function, .. }) => {
-                needs_collation(function).map_or(parts, Self::Needed)
-            }
+            (
+                Self::Unclear(..) | Self::Lost,
+                ExprKind::Call { function, .. }
+                | ExprKind::Distinct { equal: function, .. }
+                | ExprKind::ArrayCompare { function, .. },
+            ) => needs_collation(function).map_or(parts, Self::Needed),
             (Self::Unclear(..) | Self::Lost, ExprKind::MinMax { .. }) => {
                 Self::Needed(STRING_COMPARISON)
             }

@@ -160,9 +160,10 @@ impl ValueList {
                         return None;
                     }
                     key.clear();
-                    match left == table.ty {
-                        true => values.encode_key(at, order, key),
-                        false => encode_key(&for_key(values.get(at), table.ty), order, key),
+                    if left == table.ty {
+                        values.encode_key(at, order, key)
+                    } else {
+                        encode_key(&for_key(values.get(at), table.ty), order, key)
                     }
                     table.contains(key)
                 });

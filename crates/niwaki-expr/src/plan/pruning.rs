@@ -118,9 +118,9 @@ impl Level<'_> {
             ExprKind::IsNull { argument, negated } => {
                 let Some(place) = self.place(argument) else { return false };
                 if *negated {
-                    ranges[place].strict = true
+                    ranges[place].strict = true;
                 } else {
-                    ranges[place].null = true
+                    ranges[place].null = true;
                 }
                 true
             }

@@ -349,9 +349,12 @@ impl Search<'_> {
         let lower = |part: Option<&str>| -> Vec<char> {
             let characters = part.unwrap_or_default().chars();
             if self.fold {
-                let lower = |c: char| match self.ascii {
-                    true => c.to_ascii_lowercase(),
-                    false => c.to_lowercase().next().unwrap_or(c),
+                let lower = |c: char| {
+                    if self.ascii {
+                        c.to_ascii_lowercase()
+                    } else {
+                        c.to_lowercase().next().unwrap_or(c)
+                    }
                 };
                 characters.map(lower).collect()
             } else {

@@ -145,7 +145,7 @@ fn any_expression_is_survived() {
     };
     let mut compiled = 0;
     for _ in 0..20_000 {
-        let pattern: String = (0..1 + next(9)).map(|_| PIECES[next(PIECES.len())]).collect();
+        let pattern: String = (0..=next(9)).map(|_| PIECES[next(PIECES.len())]).collect();
         let options =
             Options { fold: next(4) == 0, newline_stops: next(4) == 0, ..Options::default() };
         let expression = match Expression::new(&pattern, &options) {

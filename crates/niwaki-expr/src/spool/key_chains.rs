@@ -60,16 +60,13 @@ impl KeyChains {
         self.next.push(END);
         let Some(key) = key else { return };
         let hash = self.keys.hash(key);
-        match self.keys.find(hash, key) {
-            Some(chain) => {
-                let (_, last) = &mut self.ends[chain as usize];
-                self.next[*last as usize] = number;
-                *last = number;
-            }
-            None => {
-                self.keys.add(hash, key, &[]);
-                self.ends.push((number, number));
-            }
+        if let Some(chain) = self.keys.find(hash, key) {
+            let (_, last) = &mut self.ends[chain as usize];
+            self.next[*last as usize] = number;
+            *last = number;
+        } else {
+            self.keys.add(hash, key, &[]);
+            self.ends.push((number, number));
         }
     }
 

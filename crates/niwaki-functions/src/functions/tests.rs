@@ -114,7 +114,7 @@ fn signatures_are_those_of_postgresql() {
             // The elements are separate arguments here. An array is not NULL when its elements are.
             Some(_) if signature(function) == "jsonb_delete(jsonb, text[])" => {}
             Some(fields) => {
-                wrong.push(format!("{}: {found:?}, not {fields:?}", signature(function)))
+                wrong.push(format!("{}: {found:?}, not {fields:?}", signature(function)));
             }
             None => wrong.push(format!("{}: not there", signature(function))),
         }

@@ -268,7 +268,8 @@ impl Index {
         debug_assert!(leaf.is_leaf(), "entries lie on leaves");
         invariant!(
             B1,
-            !is_beyond(&leaf, &Target::entry(entry.key, entry.tid)),
+            !is_beyond(&leaf, &Target::entry(entry.key, entry.tid))
+                || seeded_bug!("insert_without_move_right"),
             "the entry lies beyond the leaf's high key"
         );
         let mut gap = match self.find_new(&leaf, entry)? {

@@ -9,7 +9,7 @@
 use niwaki_env::invariant;
 use niwaki_storage::page::Page;
 use niwaki_storage::record::LoggedPage;
-use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
+use niwaki_storage::{BlockNumber, Tid, Xid};
 
 use crate::error::{Error, Result};
 use crate::page::change::Rebuild;
@@ -178,7 +178,6 @@ impl IndexBuilder<'_> {
             let index = self.index.name.to_string();
             return Err(Error::RowTooLarge { size, max: ENTRY_MAX, index });
         }
-        invariant!(X4, tid.offset != OffsetNumber::INVALID, "{tid} names no line pointer");
         let before = self.pending.last();
         if before.is_some_and(|before| before >= (key, tid)) {
             return Err(Error::NotSorted { index: self.index.name.to_string() });

@@ -142,9 +142,10 @@ impl CopyInput {
                         while !self.ended {
                             self.ended = !fill(&mut self.buffer)?;
                         }
-                        return match self.buffer.len() > end {
-                            true => Err(wrong("received copy data after EOF marker")),
-                            false => Ok(None),
+                        return if self.buffer.len() > end {
+                            Err(wrong("received copy data after EOF marker"))
+                        } else {
+                            Ok(None)
                         };
                     }
                     // The trailer may be missing.

@@ -148,10 +148,8 @@ impl Scans<'_> {
         let mut ordered = context.order.len();
         for (number, leaf) in self.chosen.iter().enumerate() {
             let below = &self.partitions.leaves[*leaf];
-            let name = match alone {
-                true => self.name.to_owned(),
-                false => format!("{}_{}", self.name, number + 1),
-            };
+            let name =
+                if alone { self.name.to_owned() } else { format!("{}_{}", self.name, number + 1) };
             let mut member = AppendMember {
                 leaf: *leaf,
                 scan: Arc::new(PlanNode::Result),
@@ -295,15 +293,17 @@ impl Own<'_> {
         let (mut inside, mut above) = (Vec::new(), Vec::new());
         for condition in conditions {
             // Nested queries read the row around them as it is.
-            match !has_query(condition) && self.has_all_of(condition, below) {
-                true => inside.push(self.moved(condition, below)),
-                false => above.push(condition.clone()),
+            if !has_query(condition) && self.has_all_of(condition, below) {
+                inside.push(self.moved(condition, below))
+            } else {
+                above.push(condition.clone())
             }
         }
         let has_order = context.order.iter().all(|key| self.has_all_of(&key.expr, below));
-        let order: Vec<SortKey> = match has_order {
-            true => context.order.iter().map(|key| self.moved_key(key, below)).collect(),
-            false => Vec::new(),
+        let order: Vec<SortKey> = if has_order {
+            context.order.iter().map(|key| self.moved_key(key, below)).collect()
+        } else {
+            Vec::new()
         };
         let context =
             ScanContext { order: &order, forced: context.forced && has_order, ..*context };

@@ -225,9 +225,10 @@ impl<'a> Estimator<'a> {
                 let equal = || self.equal(column, value);
                 let inequality = |upper: bool| {
                     let bound = (value.clone(), true);
-                    match upper != flip {
-                        true => self.range(column, None, Some(&bound)),
-                        false => self.range(column, Some(&bound), None),
+                    if upper != flip {
+                        self.range(column, None, Some(&bound))
+                    } else {
+                        self.range(column, Some(&bound), None)
                     }
                 };
                 match function.name {
@@ -267,12 +268,11 @@ impl<'a> Estimator<'a> {
                 share *= self.condition(condition);
                 continue;
             };
-            let at = match ranges.iter().position(|(c, ..)| *c == column) {
-                Some(at) => at,
-                None => {
-                    ranges.push((column, None, None));
-                    ranges.len() - 1
-                }
+            let at = if let Some(at) = ranges.iter().position(|(c, ..)| *c == column) {
+                at
+            } else {
+                ranges.push((column, None, None));
+                ranges.len() - 1
             };
             let (_, low, high) = &mut ranges[at];
             let side = if upper { high } else { low };

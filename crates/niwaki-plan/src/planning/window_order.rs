@@ -38,9 +38,10 @@ impl Windowed {
 /// clauses sort or compare by, in PostgreSQL's order.
 pub(super) fn window_order(windowing: &Windowing, named: &[Expr]) -> Vec<usize> {
     let mut numbered: Vec<Expr> = Vec::new();
-    let mut number = |expr: &Expr| match numbered.iter().position(|known| known.same(expr)) {
-        Some(number) => number,
-        None => {
+    let mut number = |expr: &Expr| {
+        if let Some(number) = numbered.iter().position(|known| known.same(expr)) {
+            number
+        } else {
             numbered.push(expr.clone());
             numbered.len() - 1
         }

@@ -207,20 +207,17 @@ impl Rewriter<'_, '_> {
 /// Returns the level of a SELECT: its FROM, and the expressions over its rows.
 fn level_of(select: &mut Select) -> Level<'_> {
     let mut exprs: Vec<&mut Expr> = Vec::new();
-    match &mut select.grouping {
-        Some(grouping) => {
-            exprs.extend(&mut grouping.groups);
-            for call in &mut grouping.calls {
-                exprs.extend(&mut call.arguments);
-                exprs.extend(&mut call.filter);
-                exprs.extend(call.order.iter_mut().map(|(expr, ..)| expr));
-            }
+    if let Some(grouping) = &mut select.grouping {
+        exprs.extend(&mut grouping.groups);
+        for call in &mut grouping.calls {
+            exprs.extend(&mut call.arguments);
+            exprs.extend(&mut call.filter);
+            exprs.extend(call.order.iter_mut().map(|(expr, ..)| expr));
         }
-        None => {
-            exprs.extend(select.windowing.row_exprs_mut());
-            exprs.extend(&mut select.targets);
-            exprs.extend(select.sets.iter_mut().flat_map(|set| &mut set.arguments));
-        }
+    } else {
+        exprs.extend(select.windowing.row_exprs_mut());
+        exprs.extend(&mut select.targets);
+        exprs.extend(select.sets.iter_mut().flat_map(|set| &mut set.arguments));
     }
     Level { from: &mut select.from, exprs, locks: !select.locks.is_empty() }
 }

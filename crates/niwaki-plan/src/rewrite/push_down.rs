@@ -63,10 +63,7 @@ fn push_into(from: &mut From, number: usize, growth: &mut Growth) {
         let mut own = condition.clone();
         expr_outer_slots_mut(&mut own, 0, &mut |slot, level| {
             if let ExprKind::Slot { depth, slot } = &mut slot.kind {
-                match *depth == level {
-                    true => *slot -= slots.start,
-                    false => *depth += 1,
-                }
+                if *depth == level { *slot -= slots.start } else { *depth += 1 }
             }
         });
         if accepts(query, &own, growth) {

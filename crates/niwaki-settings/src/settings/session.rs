@@ -350,12 +350,11 @@ impl Settings {
     /// # Errors
     /// 42704.
     pub fn show(&self, name: &str) -> Result<String, SettingError> {
-        match position(name) {
-            Some(index) => Ok(self.values[index].show(&SETTINGS[index])),
-            None => {
-                let custom = self.custom.get(&name.to_ascii_lowercase());
-                custom.map(|custom| custom.value.clone()).ok_or_else(|| unknown(name))
-            }
+        if let Some(index) = position(name) {
+            Ok(self.values[index].show(&SETTINGS[index]))
+        } else {
+            let custom = self.custom.get(&name.to_ascii_lowercase());
+            custom.map(|custom| custom.value.clone()).ok_or_else(|| unknown(name))
         }
     }
 

@@ -80,7 +80,7 @@ pub struct SettingDefinition {
     pub kind: Kind,
     /// When it can change.
     pub context: Context,
-    /// True if the client gets a ParameterStatus message for each change.
+    /// True if the client gets a `ParameterStatus` message for each change.
     pub reported: bool,
     /// One line for `pg_settings`.
     pub description: &'static str,

@@ -109,7 +109,7 @@ impl Shown {
     fn below(self, node_type: &'static str) -> Self {
         let (measure, output) = (self.measure, self.output.clone());
         let above = Self::new(node_type, self.rows, self.cost, vec![self]);
-        Self { measure, output, ..above }
+        Self { output, measure, ..above }
     }
 
     fn number(&mut self, label: &'static str, value: String) {
@@ -175,9 +175,10 @@ pub(crate) fn explain(
     }
     for fired in measures.iter().flat_map(|measures| &measures.triggers) {
         let (name, calls) = (&fired.name, fired.calls);
-        lines.push(match options.timing {
-            true => format!("Trigger {name}: time={} calls={calls}", milliseconds(fired.took_us)),
-            false => format!("Trigger {name}: calls={calls}"),
+        lines.push(if options.timing {
+            format!("Trigger {name}: time={} calls={calls}", milliseconds(fired.took_us))
+        } else {
+            format!("Trigger {name}: calls={calls}")
         });
     }
     if let (Some((_, micros)), true) = (measured, options.summary) {

@@ -42,10 +42,8 @@ impl Shown {
             shown.title = title;
         }
         if merged || hashed {
-            let (label, keys) = match merged {
-                true => ("Merge Cond", &join.merge),
-                false => ("Hash Cond", &join.hash),
-            };
+            let (label, keys) =
+                if merged { ("Merge Cond", &join.merge) } else { ("Hash Cond", &join.hash) };
             let pair = |key: &JoinKey| format!("({} = {})", show(&key.outer), show(&key.inner));
             let parts: Vec<String> = keys.iter().map(pair).collect();
             let text = if parts.len() == 1 {

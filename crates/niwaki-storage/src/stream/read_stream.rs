@@ -280,6 +280,7 @@ impl ReadStream {
             if pool.reads.has_takers() {
                 self.distance.was_late();
             } else {
+                // No other thread would read meanwhile.
                 self.distance.was_cached();
             }
             pool.finish_run(&rest);

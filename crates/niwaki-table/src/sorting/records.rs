@@ -5,7 +5,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use niwaki_env::invariant;
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid};
 use niwaki_types::{growing, work};
 
@@ -84,12 +83,6 @@ impl Layout for IndexEntries {
     fn write(entry: &SortEntry<'_>, out: &mut Vec<u8>) {
         debug_assert!(u16::try_from(entry.key.len()).is_ok(), "a key is too long for its header");
         debug_assert!(u16::try_from(entry.payload.len()).is_ok(), "a payload is too long");
-        invariant!(
-            X4,
-            entry.tid.offset != OffsetNumber::INVALID,
-            "an entry leads to {}",
-            entry.tid
-        );
         let start = out.len();
         out.extend_from_slice(&(entry.key.len() as u16).to_le_bytes());
         out.extend_from_slice(&(entry.payload.len() as u16).to_le_bytes());

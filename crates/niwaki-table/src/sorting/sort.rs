@@ -277,10 +277,8 @@ impl<L: Layout> Sorter<L> {
             let group = self.runs.split_off(self.runs.len() - count);
             debug_assert!(group.len() >= 2, "a merge makes fewer runs");
             let group: Vec<Run<L>> = group.into_iter().map(|(_, run)| run).collect();
-            let records: u64 = group.iter().map(Run::records).sum();
             let mut merged = Sorted::of_runs(group, self.space.chunk_bytes)?;
             let run = merged.write::<E>(&self.space, check)?;
-            debug_assert_eq!(run.records(), records, "records of a merged run");
             self.runs.push((level + 1, run));
         }
         debug_assert!(
@@ -336,11 +334,9 @@ impl<L: Layout> Sorter<L> {
             let count = (runs.len() - ways + 1).min(ways);
             debug_assert!(count >= 2, "a merge makes fewer runs");
             let group: Vec<Run<L>> = runs.drain(..count).collect();
-            let records: u64 = group.iter().map(Run::records).sum();
             let mut merged = Sorted::of_runs(group, chunk_bytes)?;
             let run = merged.write::<E>(&space, check)?;
             let place = runs.partition_point(|other| other.bytes() < run.bytes());
-            debug_assert_eq!(run.records(), records, "records of a merged run");
             runs.insert(place, run);
             debug_assert!(runs.is_sorted_by_key(Run::bytes), "the shortest runs come first");
         }

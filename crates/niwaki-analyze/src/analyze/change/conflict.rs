@@ -168,22 +168,19 @@ impl Analyzer<'_> {
         index: &IndexDefinition,
     ) -> bool {
         let fits = |wanted: &Expr, collation: Oid, key: &IndexColumn| {
-            let own = match &key.expression {
-                Some(stored) => {
-                    let part = IndexPart::Key;
-                    let read = index_expression(&stored.text, relation, self.context, part);
-                    if !read.is_ok_and(|read| read.same(wanted)) {
-                        return false;
-                    }
-                    stored.collation.or_else(|| type_collation(TypeOid(stored.type_oid)))
+            let own = if let Some(stored) = &key.expression {
+                let part = IndexPart::Key;
+                let read = index_expression(&stored.text, relation, self.context, part);
+                if !read.is_ok_and(|read| read.same(wanted)) {
+                    return false;
                 }
-                None => {
-                    let column = usize::from(key.column);
-                    if !matches!(wanted.kind, ExprKind::Slot { depth: 0, slot } if slot == column) {
-                        return false;
-                    }
-                    self.context.catalog.column_collation(&relation.columns[column])
+                stored.collation.or_else(|| type_collation(TypeOid(stored.type_oid)))
+            } else {
+                let column = usize::from(key.column);
+                if !matches!(wanted.kind, ExprKind::Slot { depth: 0, slot } if slot == column) {
+                    return false;
                 }
+                self.context.catalog.column_collation(&relation.columns[column])
             };
             key.collation.or(own) == Some(collation)
         };

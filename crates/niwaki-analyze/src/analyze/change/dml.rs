@@ -284,9 +284,10 @@ impl Analyzer<'_> {
             let always = definition.identity == Some(Identity::Always);
             if (always || definition.generated) && !is_default {
                 let name = &definition.name;
-                let what = match always {
-                    true => "an identity column defined as GENERATED ALWAYS",
-                    false => "a generated column",
+                let what = if always {
+                    "an identity column defined as GENERATED ALWAYS"
+                } else {
+                    "a generated column"
                 };
                 let message = format!("column \"{name}\" can only be updated to DEFAULT");
                 return Err(self

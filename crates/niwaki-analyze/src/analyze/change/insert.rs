@@ -321,13 +321,12 @@ impl Analyzer<'_> {
     ) -> Result<Vec<Expr>> {
         let mut given = Vec::with_capacity(values.len());
         for value in values {
-            given.push(match &value.node {
-                Some(NodeEnum::SetToDefault(default)) => (None, default.location),
-                _ => {
-                    let value = self.expr(value)?;
-                    let location = value.location;
-                    (Some(value), location)
-                }
+            given.push(if let Some(NodeEnum::SetToDefault(default)) = &value.node {
+                (None, default.location)
+            } else {
+                let value = self.expr(value)?;
+                let location = value.location;
+                (Some(value), location)
             });
         }
         // The number of values is checked before their types.

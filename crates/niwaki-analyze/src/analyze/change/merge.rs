@@ -114,12 +114,10 @@ impl Analyzer<'_> {
         split_conjuncts(self.to_bool(on, "JOIN/ON")?, &mut parts);
         let mut actions = Vec::with_capacity(clauses.len());
         for clause in clauses {
-            actions.push(match is_for_matches(clause) {
-                true => self.merge_action(clause, written, &name)?,
-                // WHEN NOT MATCHED has no table row.
-                false => {
-                    self.without_target(&name, |this| this.merge_action(clause, written, &name))?
-                }
+            actions.push(if is_for_matches(clause) {
+                self.merge_action(clause, written, &name)?
+            } else {
+                self.without_target(&name, |this| this.merge_action(clause, written, &name))?
             });
         }
         let change = |action: &MergeAction| action.change.as_ref().map(|change| change.kind);

@@ -97,9 +97,10 @@ impl Analyzer<'_> {
         let leaves = relation.partitions.iter().flat_map(|partitions| &partitions.leaves);
         for (leaf, rules) in leaves.zip(rules) {
             for (position, index) in leaf.relation.indexes.iter().enumerate() {
-                let decides = match conflict.inferred {
-                    true => self.is_part(index.definition.part_of, &chosen),
-                    false => index.definition.unique && index.definition.ready,
+                let decides = if conflict.inferred {
+                    self.is_part(index.definition.part_of, &chosen)
+                } else {
+                    index.definition.unique && index.definition.ready
                 };
                 if decides {
                     rules.arbiters.push(position);

@@ -273,25 +273,25 @@ impl Analyzer<'_> {
             }
         };
         // The columns of the base relation, by slot.
-        let below: Vec<WrittenColumn> = match &inner {
-            Some(inner) => inner.columns.clone(),
-            None => {
-                let own = table.columns.iter().enumerate();
-                let own = own.map(|(number, column)| column_of(&table, column, number));
-                let system = SYSTEM_COLUMNS.iter().enumerate().map(|(number, (_, ty, _))| {
-                    Expr::slot(table.columns.len() + number, ColumnType::new(*ty))
-                });
-                own.chain(system)
-                    .enumerate()
-                    .map(|(number, value)| WrittenColumn {
-                        value,
-                        target: match number < table.columns.len() {
-                            true => ColumnTarget::Column(number),
-                            false => ColumnTarget::System,
-                        },
-                    })
-                    .collect()
-            }
+        let below: Vec<WrittenColumn> = if let Some(inner) = &inner {
+            inner.columns.clone()
+        } else {
+            let own = table.columns.iter().enumerate();
+            let own = own.map(|(number, column)| column_of(&table, column, number));
+            let system = SYSTEM_COLUMNS.iter().enumerate().map(|(number, (_, ty, _))| {
+                Expr::slot(table.columns.len() + number, ColumnType::new(*ty))
+            });
+            own.chain(system)
+                .enumerate()
+                .map(|(number, value)| WrittenColumn {
+                    value,
+                    target: if number < table.columns.len() {
+                        ColumnTarget::Column(number)
+                    } else {
+                        ColumnTarget::System
+                    },
+                })
+                .collect()
         };
         let columns = base.targets.iter().enumerate().map(|(number, target)| {
             let shown = match target.kind {

@@ -188,23 +188,19 @@ impl Analyzer<'_> {
                 Some(names) => names.iter().position(|known| &**known == name),
                 None => (0..row.fields.len()).find(|at| format!("f{}", at + 1) == name),
             };
-            return match found {
-                Some(at) => Ok(field_of_row(value, at)),
-                None => {
-                    let message =
-                        format!("could not identify column \"{name}\" in record data type");
-                    Err(self.error("42703", message, location))
-                }
+            return if let Some(at) = found {
+                Ok(field_of_row(value, at))
+            } else {
+                let message = format!("could not identify column \"{name}\" in record data type");
+                Err(self.error("42703", message, location))
             };
         }
         if let Some(fields) = self.record_fields(&value) {
-            return match fields.iter().position(|(known, _)| &**known == name) {
-                Some(at) => Ok(self.taken_field(value, at, name, fields[at].1)),
-                None => {
-                    let message =
-                        format!("could not identify column \"{name}\" in record data type");
-                    Err(self.error("42703", message, location))
-                }
+            return if let Some(at) = fields.iter().position(|(known, _)| &**known == name) {
+                Ok(self.taken_field(value, at, name, fields[at].1))
+            } else {
+                let message = format!("could not identify column \"{name}\" in record data type");
+                Err(self.error("42703", message, location))
             };
         }
         let Some(fields) = self.fields_of(value.ty, location)? else {
@@ -219,13 +215,12 @@ impl Analyzer<'_> {
             );
             return Err(self.error("42809", message, location));
         };
-        match fields.iter().position(|(known, _)| known == name) {
-            Some(at) => Ok(self.taken_field(value, at, name, fields[at].1)),
-            None => {
-                let shown = self.format_oid(value.ty);
-                let message = format!("column \"{name}\" not found in data type {shown}");
-                Err(self.error("42703", message, location))
-            }
+        if let Some(at) = fields.iter().position(|(known, _)| known == name) {
+            Ok(self.taken_field(value, at, name, fields[at].1))
+        } else {
+            let shown = self.format_oid(value.ty);
+            let message = format!("column \"{name}\" not found in data type {shown}");
+            Err(self.error("42703", message, location))
         }
     }
 

@@ -17,13 +17,12 @@ impl Analyzer<'_> {
     /// Coerces an expression of the base type to a domain, with a check; or to no domain.
     pub(crate) fn as_domain(&mut self, expr: Expr, domain: Option<TypeOid>) -> Result<Expr> {
         let Some(oid) = domain else { return Ok(Expr { domain: None, ..expr }) };
-        let rules = match self.domains.get(&oid) {
-            Some(rules) => Arc::clone(rules),
-            None => {
-                let rules = Arc::new(self.domain_rules(oid)?);
-                self.domains.insert(oid, Arc::clone(&rules));
-                rules
-            }
+        let rules = if let Some(rules) = self.domains.get(&oid) {
+            Arc::clone(rules)
+        } else {
+            let rules = Arc::new(self.domain_rules(oid)?);
+            self.domains.insert(oid, Arc::clone(&rules));
+            rules
         };
         let value = checked(expr, rules);
         // A domain's own collation applies to its values, whatever expressions they come from.

@@ -106,9 +106,10 @@ impl Analyzer<'_> {
         let argument = self.expr_of(test.arg.as_deref())?;
         let argument = Box::new(self.to_output(argument)?);
         let negated = test.nulltesttype() == NullTestType::IsNotNull;
-        let kind = match argument.ty.is_record() {
-            true => ExprKind::RowNull { argument, negated },
-            false => ExprKind::IsNull { argument, negated },
+        let kind = if argument.ty.is_record() {
+            ExprKind::RowNull { argument, negated }
+        } else {
+            ExprKind::IsNull { argument, negated }
         };
         Ok(Expr::new(kind, TypeOid::BOOL, test.location))
     }
@@ -353,9 +354,10 @@ impl Analyzer<'_> {
                     )
                     .with_hint("jsonb subscript must be coercible to either integer or text."));
             }
-            let index = match from != TypeOid::UNKNOWN && fits(TypeOid::INT4) {
-                true => self.to_common(index, TypeOid::INT4, "subscript")?,
-                false => index,
+            let index = if from != TypeOid::UNKNOWN && fits(TypeOid::INT4) {
+                self.to_common(index, TypeOid::INT4, "subscript")?
+            } else {
+                index
             };
             arguments.push(self.cast(index, ColumnType::new(TypeOid::TEXT), place)?);
         }

@@ -91,9 +91,10 @@ impl Analyzer<'_> {
             return Err(SqlError::new("0A000", message).with_hint(hint));
         };
         // As in PostgreSQL, evaluating the call raises the error for an argument that is no row.
-        let fields = match row.ty.is_record() {
-            true => self.fields_to_populate(row, function.name)?,
-            false => RecordFields::from([]),
+        let fields = if row.ty.is_record() {
+            self.fields_to_populate(row, function.name)?
+        } else {
+            RecordFields::from([])
         };
         let records = Arc::new(self.records_of(function, fields, &arguments)?);
         let (kind, location) = (row.ty, call.location);

@@ -130,13 +130,13 @@ impl Analyzer<'_> {
             let start = scope.add_columns(&name, &columns);
             return Ok(scope.add_source(kind, name, start, alias, None));
         }
-        let (relation, frozen) = match self.given_relation(var.location)? {
-            Some((relation, names)) => (relation, Some(names)),
-            None => {
+        let (relation, frozen) =
+            if let Some((relation, names)) = self.given_relation(var.location)? {
+                (relation, Some(names))
+            } else {
                 let found = self.find_relation(var);
                 (found.map_err(|error| self.hint_at_with(&var.relname, error))?, None)
-            }
-        };
+            };
         self.check_alias(&name)?;
         let oid = relation.oid;
         let schema = alias.is_none().then(|| self.schema_name(relation.schema));

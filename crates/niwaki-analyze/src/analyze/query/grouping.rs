@@ -72,9 +72,10 @@ impl Analyzer<'_> {
                 let is_column = matches!(group.kind, ExprKind::Slot { .. });
                 // A group with another type label over the same bytes still matches.
                 let recast = group.ty != expr.ty && (is_column || group.made_type().is_some());
-                let same = match recast {
-                    true => group.same(&Expr { ty: group.ty, ..expr.clone() }),
-                    false => group.same(expr),
+                let same = if recast {
+                    group.same(&Expr { ty: group.ty, ..expr.clone() })
+                } else {
+                    group.same(expr)
                 };
                 (level == 0 || is_column) && same
             })
@@ -116,11 +117,12 @@ impl Analyzer<'_> {
             ExprKind::Slot { depth, slot } if *depth == level => {
                 let (slot, location) = (*slot, expr.location);
                 let error = self.ungrouped(slot, location, level > 0);
-                return Err(match row.direct && level == 0 {
-                    true => error.with_detail(
-                        "Direct arguments of an ordered-set aggregate must use only grouped columns.",
-                    ),
-                    false => error,
+                return Err(if row.direct && level == 0 {
+                    error.with_detail(
+                    "Direct arguments of an ordered-set aggregate must use only grouped columns.",
+                )
+                } else {
+                    error
                 });
             }
             ExprKind::SubQuery(sub) => {

@@ -57,32 +57,29 @@ impl Analyzer<'_> {
         targets: &mut Vec<Target>,
         clause: &str,
     ) -> Result<usize> {
-        let target = match self.named_target(key, targets, clause, true)? {
-            Some(target) => target,
-            None => {
-                let sets_before = self.scope()?.sets.len();
-                let expr = self.expr(key)?;
-                let place = |expr: &Expr| {
-                    let known =
-                        |t: &Target| t.expr.same(expr) && t.expr.collation == expr.collation;
-                    targets.iter().position(known)
-                };
-                let mut known = place(&expr);
-                if known.is_none() && self.scope()?.sets.len() > sets_before {
-                    // A set-returning call repeated as a key is the one of the target list.
-                    known = place(&self.over_known_sets(&expr, sets_before)?);
-                    if known.is_some() {
-                        self.scope()?.sets.truncate(sets_before);
-                    }
+        let target = if let Some(target) = self.named_target(key, targets, clause, true)? {
+            target
+        } else {
+            let sets_before = self.scope()?.sets.len();
+            let expr = self.expr(key)?;
+            let place = |expr: &Expr| {
+                let known = |t: &Target| t.expr.same(expr) && t.expr.collation == expr.collation;
+                targets.iter().position(known)
+            };
+            let mut known = place(&expr);
+            if known.is_none() && self.scope()?.sets.len() > sets_before {
+                // A set-returning call repeated as a key is the one of the target list.
+                known = place(&self.over_known_sets(&expr, sets_before)?);
+                if known.is_some() {
+                    self.scope()?.sets.truncate(sets_before);
                 }
-                match known {
-                    Some(target) => target,
-                    None => {
-                        let (name, origin, junk) = (String::new(), (0, 0), true);
-                        targets.push(Target { expr, name, origin, junk });
-                        targets.len() - 1
-                    }
-                }
+            }
+            if let Some(target) = known {
+                target
+            } else {
+                let (name, origin, junk) = (String::new(), (0, 0), true);
+                targets.push(Target { expr, name, origin, junk });
+                targets.len() - 1
             }
         };
         let expr = std::mem::replace(

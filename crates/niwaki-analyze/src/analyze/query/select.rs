@@ -121,10 +121,8 @@ impl Analyzer<'_> {
         for lock in &locks {
             self.note_relation(&lock.relation, TableLock::RowShare);
         }
-        let grouping = match grouped {
-            true => Some(self.group_rows(by, &mut targets, having)?),
-            false => None,
-        };
+        let grouping =
+            if grouped { Some(self.group_rows(by, &mut targets, having)?) } else { None };
         self.refuse_recursive_aggregates(grouping.as_ref())?;
         let (limit, offset) = self.limit(select)?;
         let scope = self.scope()?;

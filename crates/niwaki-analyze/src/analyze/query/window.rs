@@ -116,9 +116,10 @@ impl Analyzer<'_> {
                 let error = self.error("42P20", message, location);
                 // OVER (name) copies the window; OVER name would not.
                 let bare = definition.name.is_empty() && !has_order && frame_is_default(definition);
-                return Err(match bare {
-                    true => error.with_hint("Omit the parentheses in this OVER clause."),
-                    false => error,
+                return Err(if bare {
+                    error.with_hint("Omit the parentheses in this OVER clause.")
+                } else {
+                    error
                 });
             }
             partition = base_partition;

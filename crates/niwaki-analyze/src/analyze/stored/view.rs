@@ -96,9 +96,10 @@ fn new_view(
     analyzer.names = Names::Noted(RefCell::default());
     let query = analyzer.nested_query(select, None)?;
     if analyzer.shared.iter().any(|shared| matches!(shared.query.body, Body::Modify(_))) {
-        let message = match materialized {
-            true => "materialized views must not use data-modifying statements in WITH",
-            false => "views must not contain data-modifying statements in WITH",
+        let message = if materialized {
+            "materialized views must not use data-modifying statements in WITH"
+        } else {
+            "views must not contain data-modifying statements in WITH"
         };
         return Err(SqlError::new("0A000", message));
     }

@@ -643,9 +643,10 @@ impl Writer<'_, '_> {
                     bound.as_ref().map_or_else(String::new, |e| self.show(e, Parent::None))
                 };
                 for [lower, upper] in &subscripts.bounds {
-                    text.push_str(&match subscripts.slice {
-                        true => format!("[{}:{}]", shown(lower), shown(upper)),
-                        false => format!("[{}]", shown(upper)),
+                    text.push_str(&if subscripts.slice {
+                        format!("[{}:{}]", shown(lower), shown(upper))
+                    } else {
+                        format!("[{}]", shown(upper))
                     });
                 }
                 text

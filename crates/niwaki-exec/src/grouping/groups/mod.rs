@@ -403,9 +403,8 @@ impl Groups {
         for of in KeyOf::each(grouping.sets) {
             rt.tick()?;
             of_set.clear();
-            let own = |(number, value): (usize, &Datum)| match of.has(number) {
-                true => value.clone(),
-                false => Datum::Null,
+            let own = |(number, value): (usize, &Datum)| {
+                if of.has(number) { value.clone() } else { Datum::Null }
             };
             of_set.extend(values.iter().enumerate().map(own));
             let group = self.group_of(grouping, of, &of_set, rt)?;

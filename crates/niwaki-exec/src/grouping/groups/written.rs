@@ -32,10 +32,8 @@ impl Parts {
                 Some(filter) => is_true(&filter.eval(row, rt)?),
                 None => true,
             };
-            let (values, keys) = match counts {
-                true => arguments(call, row, rt)?,
-                false => (Vec::new(), Vec::new()),
-            };
+            let (values, keys) =
+                if counts { arguments(call, row, rt)? } else { (Vec::new(), Vec::new()) };
             all.push(Self { counts, values, keys });
         }
         Ok(all)

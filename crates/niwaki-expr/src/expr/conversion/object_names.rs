@@ -253,9 +253,10 @@ fn only<T>(
 fn schema_exists(schema: &str, catalog: &CatalogState) -> Result<()> {
     // These schemas exist, whatever the given catalog contains.
     const SYSTEM: [&str; 3] = ["pg_catalog", "public", "information_schema"];
-    match SYSTEM.contains(&schema) || catalog.schema_by_name(schema).is_some() {
-        true => Ok(()),
-        false => Err(SqlError::undefined_schema(schema)),
+    if SYSTEM.contains(&schema) || catalog.schema_by_name(schema).is_some() {
+        Ok(())
+    } else {
+        Err(SqlError::undefined_schema(schema))
     }
 }
 

@@ -49,10 +49,7 @@ pub(crate) fn contains(
         Some(known) => known,
         None => HashedValues::of(plan, wanted, rt)?,
     };
-    let found = match values.empty {
-        true => Some(false),
-        false => values.contain(wanted, row, rt)?,
-    };
+    let found = if values.empty { Some(false) } else { values.contain(wanted, row, rt)? };
     if rt.state.hashed.len() <= plan.number {
         rt.state.hashed.resize_with(plan.number + 1, || None);
     }

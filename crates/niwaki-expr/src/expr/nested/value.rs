@@ -107,9 +107,10 @@ fn compare_until_known(
                     None => known.insert(left.eval(row, rt)?),
                 };
                 let right = right_cast.eval(candidate, rt)?;
-                match left.is_null() || right.is_null() {
-                    true => Ok(Datum::Null),
-                    false => apply(function, &[left.clone(), right], rt),
+                if left.is_null() || right.is_null() {
+                    Ok(Datum::Null)
+                } else {
+                    apply(function, &[left.clone(), right], rt)
                 }
             });
             found.map(Some)

@@ -273,9 +273,10 @@ impl Parameters {
 }
 
 fn parameters_of_user(function: &FunctionDefinition, exec: &ExecContext<'_>) -> Parameters {
-    let all = match function.parameters.is_empty() {
-        true => function.inputs(),
-        false => function.parameters.clone(),
+    let all = if function.parameters.is_empty() {
+        function.inputs()
+    } else {
+        function.parameters.clone()
     };
     let default = |parameter: &FunctionParameter| {
         let text = parameter.default.as_deref()?;

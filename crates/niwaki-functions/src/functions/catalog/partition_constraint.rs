@@ -164,9 +164,10 @@ impl<'k, 'e> Key<'k, 'e> {
                 self.shown(&format!("{name} = ANY (ARRAY[{}])", all.join(", ")))?
             }
         };
-        Ok(match values.contains(&None) {
-            true => vec![any_of(vec![null, listed])],
-            false => [self.not_null()?, vec![listed]].concat(),
+        Ok(if values.contains(&None) {
+            vec![any_of(vec![null, listed])]
+        } else {
+            [self.not_null()?, vec![listed]].concat()
         })
     }
 

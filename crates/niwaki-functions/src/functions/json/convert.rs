@@ -179,11 +179,10 @@ fn is_number(value: &Datum, shown: &str) -> bool {
 fn scalar_text(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> String {
     let styled = matches!(value, Datum::Date(_) | Datum::Timestamp(_) | Datum::TimestampTz(_))
         && exec.text.date_style != DateStyle::Iso;
-    let shown = match styled {
-        true => {
-            to_text(value, oid, &TextSettings { date_style: DateStyle::Iso, ..exec.text.clone() })
-        }
-        false => value_text(value, oid, exec),
+    let shown = if styled {
+        to_text(value, oid, &TextSettings { date_style: DateStyle::Iso, ..exec.text.clone() })
+    } else {
+        value_text(value, oid, exec)
     };
     match value {
         Datum::Timestamp(_) => shown.replacen(' ', "T", 1),

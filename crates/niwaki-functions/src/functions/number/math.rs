@@ -64,18 +64,17 @@ fn floor(a: &Datum) -> Result<Datum> {
 }
 
 fn sign(a: &Datum) -> Result<Datum> {
-    match a {
-        Datum::Numeric(v) => Ok(Datum::Numeric(Arc::new(v.sign()))),
-        _ => {
-            let value = double(a)?;
-            Ok(Datum::Float8(if value > 0.0 {
-                1.0
-            } else if value < 0.0 {
-                -1.0
-            } else {
-                0.0
-            }))
-        }
+    if let Datum::Numeric(v) = a {
+        Ok(Datum::Numeric(Arc::new(v.sign())))
+    } else {
+        let value = double(a)?;
+        Ok(Datum::Float8(if value > 0.0 {
+            1.0
+        } else if value < 0.0 {
+            -1.0
+        } else {
+            0.0
+        }))
     }
 }
 

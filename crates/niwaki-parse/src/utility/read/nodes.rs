@@ -8,7 +8,7 @@ use crate::error::{Result, SqlError};
 use crate::parse::position_of;
 use crate::utility::statement::{Name, Persistence};
 
-/// Returns the role that a statement names. CURRENT_USER and similar have no name, and mean the
+/// Returns the role that a statement names. `CURRENT_USER` and similar have no name, and mean the
 /// only role.
 pub(super) fn role_name(role: Option<&protobuf::RoleSpec>) -> Result<String> {
     let role = role.ok_or_else(|| unexpected("OWNER TO"))?;

@@ -451,7 +451,7 @@ fn parallel(element: &DefElem, source: &str) -> Result<i64> {
     Ok(number)
 }
 
-/// Reads BUFFER_USAGE_LIMIT of VACUUM and ANALYZE, in kilobytes.
+/// Reads `BUFFER_USAGE_LIMIT` of VACUUM and ANALYZE, in kilobytes.
 fn buffer_usage_limit(value: Option<&str>) -> Result<i64> {
     let Some(value) = value else {
         return Err(SqlError::new("42601", "buffer_usage_limit option requires a valid value"));

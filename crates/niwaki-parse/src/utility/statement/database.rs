@@ -71,10 +71,10 @@ impl DatabaseStatement {
 pub struct DatabaseOptions {
     /// OWNER
     pub owner: Option<String>,
-    /// ALLOW_CONNECTIONS
+    /// `ALLOW_CONNECTIONS`
     pub allow_connections: Option<bool>,
     /// CONNECTION LIMIT; `Some(None)`: no limit.
     pub connection_limit: Option<Option<u32>>,
-    /// IS_TEMPLATE
+    /// `IS_TEMPLATE`
     pub is_template: Option<bool>,
 }

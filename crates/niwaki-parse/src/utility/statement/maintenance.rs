@@ -35,7 +35,7 @@ pub struct VacuumTarget {
     pub columns: Vec<String>,
 }
 
-/// INDEX_CLEANUP of VACUUM
+/// `INDEX_CLEANUP` of VACUUM
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexCleanup {
     /// If it is worthwhile.
@@ -57,22 +57,22 @@ pub struct Vacuum {
     pub freeze: bool,
     /// VERBOSE
     pub verbose: bool,
-    /// INDEX_CLEANUP; `None`: the table's option decides.
+    /// `INDEX_CLEANUP`; `None`: the table's option decides.
     pub index_cleanup: Option<IndexCleanup>,
     /// TRUNCATE; `None`: the table's option and the settings decide.
     pub truncate: Option<bool>,
-    /// DISABLE_PAGE_SKIPPING
+    /// `DISABLE_PAGE_SKIPPING`
     pub disable_page_skipping: bool,
-    /// SKIP_LOCKED
+    /// `SKIP_LOCKED`
     pub skip_locked: bool,
-    /// BUFFER_USAGE_LIMIT in kilobytes, 0 for no limit; `None`: the settings decide.
+    /// `BUFFER_USAGE_LIMIT` in kilobytes, 0 for no limit; `None`: the settings decide.
     pub buffer_usage_limit: Option<i64>,
     /// PARALLEL: number of indexes vacuumed concurrently, besides the first; `None`: the settings
     /// decide.
     pub parallel: Option<i64>,
-    /// PROCESS_MAIN
+    /// `PROCESS_MAIN`
     pub process_main: bool,
-    /// PROCESS_TOAST
+    /// `PROCESS_TOAST`
     pub process_large_values: bool,
     /// Tables; empty for all.
     pub targets: Vec<VacuumTarget>,

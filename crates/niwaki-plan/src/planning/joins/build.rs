@@ -220,7 +220,7 @@ impl Search<'_, '_> {
             _ => finished.estimate.rows,
         };
         let rows = rows.max(1.0);
-        paths.add(Path { needs, rows, ..ready(&finished) });
+        paths.add(Path { rows, needs, ..ready(&finished) });
         let Source::Leaf(leaf) = &unit.source else { return Ok((paths, rows)) };
         if !unit.is_table() {
             return Ok((paths, rows));

@@ -317,9 +317,10 @@ impl Tables {
                     let (outer, inner) =
                         (self.side(&arguments[outer]), self.side(&arguments[inner]));
                     let distinct = inner.distinct.min(inner_rows).max(1.0);
-                    let part = match outer.known && inner.known {
-                        true => (distinct / outer.distinct.max(1.0)).min(1.0),
-                        false => 0.5,
+                    let part = if outer.known && inner.known {
+                        (distinct / outer.distinct.max(1.0)).min(1.0)
+                    } else {
+                        0.5
                     };
                     part * (1.0 - outer.null)
                 }

@@ -362,28 +362,25 @@ impl<'s, 'j> Search<'s, 'j> {
         let (mut on, mut above) = (Vec::new(), Vec::new());
         let mut connected = linked.is_some();
         for (number, condition) in self.conditions.iter().enumerate() {
-            match condition.owner {
-                Some(owner) => {
-                    if linked == Some(owner) {
-                        on.push(number);
-                    }
+            if let Some(owner) = condition.owner {
+                if linked == Some(owner) {
+                    on.push(number);
                 }
-                None => {
-                    if condition.units & outer != 0 && condition.units & inner != 0 {
-                        connected |= condition.units & !both == 0;
-                    }
-                    let new = condition.units & !both == 0
-                        && condition.units & !outer != 0
-                        && condition.units & !inner != 0;
-                    // WHERE conditions on a linked unit are checked above its join.
-                    let own = linked.is_some()
-                        && condition.units & !both == 0
-                        && condition.units & inner != 0;
-                    match linked {
-                        Some(_) if own => above.push(number),
-                        None if new && !self.follows(number, &on) => on.push(number),
-                        _ => {}
-                    }
+            } else {
+                if condition.units & outer != 0 && condition.units & inner != 0 {
+                    connected |= condition.units & !both == 0;
+                }
+                let new = condition.units & !both == 0
+                    && condition.units & !outer != 0
+                    && condition.units & !inner != 0;
+                // WHERE conditions on a linked unit are checked above its join.
+                let own = linked.is_some()
+                    && condition.units & !both == 0
+                    && condition.units & inner != 0;
+                match linked {
+                    Some(_) if own => above.push(number),
+                    None if new && !self.follows(number, &on) => on.push(number),
+                    _ => {}
                 }
             }
         }
@@ -429,13 +426,12 @@ impl<'s, 'j> Search<'s, 'j> {
         let tables = &self.joins.tables;
         let exprs: Vec<&Expr> = on.iter().map(|number| &self.conditions[*number].expr).collect();
         let inner_slot = |slot: usize| self.units_of_slot(slot) & inner != 0;
-        let rows = match self.relations.get(&both) {
-            Some(known) => known.rows,
-            None => {
-                let joined = tables.joined(kind, left.rows, right.rows, &exprs, &inner_slot);
-                let shares = above.iter().map(|number| &self.conditions[*number].expr);
-                (joined * tables.all(shares)).max(1.0)
-            }
+        let rows = if let Some(known) = self.relations.get(&both) {
+            known.rows
+        } else {
+            let joined = tables.joined(kind, left.rows, right.rows, &exprs, &inner_slot);
+            let shares = above.iter().map(|number| &self.conditions[*number].expr);
+            (joined * tables.all(shares)).max(1.0)
         };
         let mut found = Paths::default();
         let mut sides = vec![(outer, inner, kind_of(kind, false))];

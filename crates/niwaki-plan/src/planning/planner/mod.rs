@@ -97,10 +97,8 @@ pub fn plan_statement(
             queries.push(WithPlan { name, plan: Arc::clone(plan), changes });
         }
     }
-    let root = match queries.is_empty() {
-        true => root,
-        false => PlanNode::With { input: Arc::new(root), queries },
-    };
+    let root =
+        if queries.is_empty() { root } else { PlanNode::With { input: Arc::new(root), queries } };
     let Planner { sub_plans, wants_values, .. } = planner;
     Ok(StatementPlan { root, sub_plans, wants_values })
 }
@@ -298,10 +296,7 @@ impl Planner<'_> {
         tree.items(&mut wanted);
         let mut leaves = Vec::with_capacity(items.len());
         for (number, item) in items.into_iter().enumerate() {
-            let leaf = match wanted.contains(&number) {
-                true => Some(self.item(item, used)?),
-                false => None,
-            };
+            let leaf = if wanted.contains(&number) { Some(self.item(item, used)?) } else { None };
             leaves.push(leaf);
         }
         self.tree(&mut tree, used)?;

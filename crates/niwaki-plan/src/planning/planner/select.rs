@@ -81,12 +81,11 @@ impl Planner<'_> {
             Vec::new()
         };
         let mut used = vec![false; from.width];
-        match &mut grouping {
-            Some(grouping) => self.exprs_of_groups(grouping, &mut used)?,
-            None => {
-                windowing.for_each_row_expr(&mut |expr| mark(expr, &mut used));
-                output.exprs().for_each(|expr| mark(expr, &mut used));
-            }
+        if let Some(grouping) = &mut grouping {
+            self.exprs_of_groups(grouping, &mut used)?
+        } else {
+            windowing.for_each_row_expr(&mut |expr| mark(expr, &mut used));
+            output.exprs().for_each(|expr| mark(expr, &mut used));
         }
         mark_addresses(&locks, &mut used);
         let width = from.width;
@@ -292,10 +291,7 @@ impl Planner<'_> {
         sorted: bool,
         extremes: Option<Extremes>,
     ) -> Result<(PlanNode, usize)> {
-        let workers = match sorted {
-            true => 0,
-            false => workers(&node, &grouping, &self.settings),
-        };
+        let workers = if sorted { 0 } else { workers(&node, &grouping, &self.settings) };
         let sets = grouping.sets;
         let output_width = grouping.groups.len() + grouping.calls.len() + sets.calls.len();
         let by_index = match extremes {
@@ -358,7 +354,7 @@ impl Output<'_> {
             Distinct::None => {}
             Distinct::Rows => named.extend(self.targets[..self.columns].iter().cloned()),
             Distinct::On { targets: on, .. } => {
-                named.extend(on.iter().map(|target| self.targets[*target].clone()))
+                named.extend(on.iter().map(|target| self.targets[*target].clone()));
             }
         }
         named
@@ -518,9 +514,10 @@ fn group_order(grouping: &Grouping, order: &[OrderKey], targets: &[Expr]) -> Opt
 /// Sorts by expressions over the rows. `presorted` is the number of leading keys by which the rows
 /// are already sorted.
 fn sorted_by(node: PlanNode, keys: &[SortKey], presorted: usize) -> PlanNode {
-    match presorted >= keys.len() {
-        true => node,
-        false => PlanNode::Sort { input: Arc::new(node), keys: keys.to_vec(), presorted },
+    if presorted >= keys.len() {
+        node
+    } else {
+        PlanNode::Sort { input: Arc::new(node), keys: keys.to_vec(), presorted }
     }
 }
 

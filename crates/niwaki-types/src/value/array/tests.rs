@@ -34,10 +34,9 @@ fn same(a: &Array, b: &Array) -> bool {
 proptest! {
     #[test]
     fn subscripts_name_the_elements_in_order(array in arrays()) {
-        let named: Vec<&Datum> = if array.is_empty() { Vec::new() } else { subscripts(array.dimensions())
-        .iter()
-        .map(|at| array.element(at).expect("an element"))
-        .collect() };
+        let places = if array.is_empty() { Vec::new() } else { subscripts(array.dimensions()) };
+        let named = places.iter().map(|at| array.element(at).expect("an element"));
+        let named: Vec<&Datum> = named.collect();
         prop_assert_eq!(named.len(), array.len());
         for (a, b) in named.into_iter().zip(array.iter()) {
             prop_assert!(std::ptr::eq(a, b));
@@ -56,12 +55,14 @@ proptest! {
         let inside = |at: &Vec<i32>| {
             at.iter().zip(&bounds).all(|(at, (lower, length))| (*lower..lower + length).contains(at))
         };
-        let wanted: Vec<i32> = if bounds.len() <= array.dimensions().len() { subscripts(array.dimensions())
-        .iter()
-        .enumerate()
-        .filter(|(_, at)| inside(at))
-        .map(|(place, _)| i32::try_from(place).expect("few"))
-        .collect() } else { Vec::new() };
+        let fits = bounds.len() <= array.dimensions().len();
+        let places = if fits { subscripts(array.dimensions()) } else { Vec::new() };
+        let wanted: Vec<i32> = places
+            .iter()
+            .enumerate()
+            .filter(|(_, at)| inside(at))
+            .map(|(place, _)| i32::try_from(place).expect("few"))
+            .collect();
         // Numbered elements show which ones a slice took.
         let numbers = (0..array.len()).map(|n| Datum::Int4(i32::try_from(n).expect("few")));
         let slice = array.with_values(numbers.collect()).slice(&given);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use niwaki_types::{Jsonb, Numeric};
 
-/// Bytes of a JEntry, and of the header of a container.
+/// Bytes of a `JEntry`, and of the header of a container.
 const WORD: u64 = 4;
 
 /// Returns the bytes from the start of `whole`, an array or object, to the start of `part` inside.

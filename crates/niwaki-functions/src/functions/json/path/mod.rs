@@ -50,12 +50,11 @@ impl<'v> Call<'v> {
     fn exists(&self, functions: bool, interrupts: Interrupts<'_>) -> Result<Datum> {
         let mut query = self.query(functions, interrupts);
         // A strict path is computed to its end, where it may still fail.
-        let found = match self.path.lax {
-            true => query.run(&mut Found::Any),
-            false => {
-                let mut found = Vec::new();
-                query.run(&mut Found::All(&mut found)).map(|is| is && !found.is_empty())
-            }
+        let found = if self.path.lax {
+            query.run(&mut Found::Any)
+        } else {
+            let mut found = Vec::new();
+            query.run(&mut Found::All(&mut found)).map(|is| is && !found.is_empty())
         };
         Ok(execute::unless_passed_over(found)?.map_or(Datum::Null, Datum::Bool))
     }

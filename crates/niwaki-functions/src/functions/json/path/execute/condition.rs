@@ -86,13 +86,14 @@ impl<'q> Query<'q> {
                     return Ok(Truth::Unknown);
                 };
                 let starts = *operator == PathOperator::StartsWith;
-                let right = self.without_errors(|query| match starts {
-                    true => {
+                let right = self.without_errors(|query| {
+                    if starts {
                         let mut found = Vec::new();
                         query.steps(right, value, &mut Found::All(&mut found))?;
                         Ok(found)
+                    } else {
+                        query.operand(right, value)
                     }
-                    false => query.operand(right, value),
                 })?;
                 let Some(right) = right else { return Ok(Truth::Unknown) };
                 let pairs = left.iter().flat_map(|l| right.iter().map(move |r| (l, r)));

@@ -373,13 +373,14 @@ impl<'q> Query<'q> {
         unwrap: bool,
     ) -> Result<bool> {
         match &**value {
-            Jsonb::Object(object) => match object.get(key) {
-                Some(part) => self.go_on(&steps[1..], Arc::clone(part), found),
-                None => {
+            Jsonb::Object(object) => {
+                if let Some(part) = object.get(key) {
+                    self.go_on(&steps[1..], Arc::clone(part), found)
+                } else {
                     let message = format!("JSON object does not contain key \"{key}\"");
                     self.misfit("2203A", message)
                 }
-            },
+            }
             Jsonb::Array(_) if unwrap => self.items_over(steps, value, found),
             _ => {
                 let what = "jsonpath member accessor can only be applied to an object";
@@ -531,14 +532,15 @@ impl<'q> Query<'q> {
                             for type double precision";
                 Err(self.fail("22036", what))
             }
-            (PathMethod::Double, Jsonb::String(text)) => match double(text) {
-                Some(given) => number(Numeric::from_f64(given)),
-                None => {
+            (PathMethod::Double, Jsonb::String(text)) => {
+                if let Some(given) = double(text) {
+                    number(Numeric::from_f64(given))
+                } else {
                     let what = "string argument of jsonpath item method .double() is not a valid \
-                                representation of a double precision number";
+                            representation of a double precision number";
                     Err(self.fail("22036", what))
                 }
-            },
+            }
             (PathMethod::Double, _) => {
                 let what = "jsonpath item method .double() can only be applied to a string or \
                             numeric value";
