@@ -331,6 +331,7 @@ impl<'p> PageWrite<'p> {
 
     /// Prepares the page for the change of the record with this LSN (redo).
     pub(crate) fn stamp_in_redo(&mut self, lsn: Lsn) {
+        niwaki_env::invariant!(W3, lsn > Lsn(0), "{} is not changed by a record", self.id());
         self.page.set_lsn(lsn);
         self.frame.mark_dirty();
         self.changed.in_redo = true;

@@ -59,6 +59,7 @@ impl Waiting {
     /// Returns a token for one more run, if there is room.
     fn token(&mut self, capacity: usize) -> Option<usize> {
         if let Some(free) = self.under_way.iter().position(Option::is_none) {
+            debug_assert!(free < capacity, "the ring has no token {free}");
             return Some(free);
         }
         let count = self.under_way.len();

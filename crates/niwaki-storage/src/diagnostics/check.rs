@@ -75,7 +75,10 @@ impl Storage {
                 None => break,
             };
             match next {
-                Ok(lsn) => reached = lsn,
+                Ok(lsn) => {
+                    debug_assert!(lsn > reached, "the record at {lsn} is not behind {reached}");
+                    reached = lsn;
+                }
                 Err(Error::Corruption(damage)) => report.corruptions.push(*damage),
                 Err(other) => return Err(other),
             }

@@ -26,6 +26,11 @@ const PERIOD: Duration = Duration::from_millis(200);
 /// Time between two checks that this process still holds the directory's lock.
 const LOOK_AT_LOCK: Duration = Duration::from_secs(1);
 
+const _: () = assert!(
+    PERIOD.as_millis() < LOOK_AT_LOCK.as_millis(),
+    "the lock is looked at between two rounds"
+);
+
 /// State of the background writer between rounds.
 #[derive(Debug, Default)]
 pub struct BackgroundWriter {

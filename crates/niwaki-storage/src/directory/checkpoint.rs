@@ -249,6 +249,17 @@ impl Storage {
         }
         let mut control = self.control.lock();
         let old_redo = control.current.redo;
+        niwaki_env::invariant!(
+            W2,
+            control.current.checkpoint < lsn,
+            "the checkpoint at {lsn} is not behind the one at {}",
+            control.current.checkpoint
+        );
+        niwaki_env::invariant!(
+            T6,
+            control.current.next_file <= next_file,
+            "numbers from {next_file} on would be given twice"
+        );
         let mut next = control.current;
         next.redo = redo;
         next.checkpoint = lsn;
@@ -277,6 +288,7 @@ impl Storage {
             CheckpointKind::Requested | CheckpointKind::LogVolume => add(&counters.requested, 1),
             CheckpointKind::EndOfRecovery | CheckpointKind::Shutdown => {}
         }
+        debug_assert!(began <= written, "writing ended at {written:?}, and began at {began:?}");
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let now = self.env.clock.monotonic();
         add(&counters.write_us, us(written.saturating_sub(began)));

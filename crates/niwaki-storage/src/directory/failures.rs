@@ -8,6 +8,8 @@ use niwaki_env::sync::Mutex;
 /// Failures after which a lasting failure is reported again; the first failure is always reported.
 pub(super) const TOLD_AGAIN: u64 = 1000;
 
+const _: () = assert!(TOLD_AGAIN > 1, "each failure would be reported");
+
 /// The failures of one background task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackgroundTask {

@@ -235,6 +235,7 @@ impl Storage {
     /// If the record names more than [`crate::record::MAX_RECORD_PAGES`] pages, or a page's data is
     /// longer than 65,535 bytes.
     pub fn log(&self, record: Record<'_, '_>) -> Result<Lsn> {
+        debug_assert!(record.version > 0, "versions of records begin with 1");
         // Marks the pages before the insertion: a checkpoint whose redo position comes after the
         // record must find the page dirty.
         for page in record.pages.iter() {

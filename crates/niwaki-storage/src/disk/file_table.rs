@@ -233,6 +233,7 @@ pub(crate) fn write(env: &Env, now: TablePlace, bytes: &[u8]) -> Result<TablePla
         bytes: length,
         crc: crc32c::crc32c(bytes),
     };
+    niwaki_env::invariant!(F1, next.number != now.number, "the current table is overwritten");
     if now.number != 0 && (now.bytes, now.crc) == (next.bytes, next.crc) {
         return Ok(now);
     }

@@ -8,7 +8,7 @@ use niwaki_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use niwaki_env::sync::plain_atomic::AtomicU64;
 use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile};
-use niwaki_env::{Env, critical, seeded_bug};
+use niwaki_env::{Env, critical, invariant, seeded_bug};
 
 use super::file_table::{KnownFile, Runs, too_short};
 use super::gate::WriteGate;
@@ -237,7 +237,8 @@ impl Files {
         self.segment(&fork, 0)?;
         *fork.found.lock() = Some(0);
         if !seeded_bug!("file_not_known") {
-            self.known.lock().insert(file, KnownFile::new(logged, creator));
+            let before = self.known.lock().insert(file, KnownFile::new(logged, creator));
+            invariant!(F1, before.is_none(), "file {file} was created twice");
         }
         Ok(())
     }
@@ -320,7 +321,12 @@ impl Files {
         // Acquire: pairs with the release in `write`.
         let written = fork.written_blocks.load(Ordering::Acquire).min(fork.blocks());
         let segment_end = (block / self.segment_blocks + 1).saturating_mul(self.segment_blocks);
-        written.min(segment_end).saturating_sub(block)
+        let count = written.min(segment_end).saturating_sub(block);
+        debug_assert!(
+            count <= self.segment_blocks - block % self.segment_blocks,
+            "{count} pages from {block} on are not in one segment"
+        );
+        count
     }
 
     /// Reads consecutive pages ([`Files::readable_from`]), and returns the number of complete ones.
@@ -463,6 +469,12 @@ impl Files {
             self.folder_changed.store(true, Ordering::Release);
             segments.pop();
         }
+        invariant!(
+            F1,
+            segments.len() as u64 * u64::from(self.segment_blocks) >= u64::from(blocks),
+            "{} segments have no room for {blocks} blocks",
+            segments.len()
+        );
         self.remove_ghosts(fork.file, fork.fork, segments.len())?;
         if let Some(segment) = segments.get(last) {
             let path = Self::path(fork.file, fork.fork, last);
@@ -648,6 +660,7 @@ impl ForkFile {
     /// Notes the pages in `bytes` that are not empty. The first page is block `first`.
     fn note_written(&self, first: BlockNumber, bytes: &[u8]) {
         debug_assert!(self.fork == Fork::Main, "pages of maps may be forgotten");
+        debug_assert!(bytes.len().is_multiple_of(PAGE_SIZE), "a part of a page was written");
         let mut written = self.written.lock();
         for (block, page) in (first.0..).zip(bytes.chunks_exact(PAGE_SIZE)) {
             if page[KIND_AT] != PageKind::New as u8 {

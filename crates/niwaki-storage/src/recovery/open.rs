@@ -229,6 +229,13 @@ impl Storage {
         self.files.end_redo(control.clean, control.files.number == 0)?;
         missing.check()?;
         let end = reader.end();
+        debug_assert!(!created || records == 0, "a new directory has {records} records");
+        debug_assert_eq!(
+            records == 0,
+            end.end == control.redo,
+            "{records} records end at {}",
+            end.end
+        );
         self.check_newest_page(end.end)?;
         if !control.clean {
             self.files.write_lengths_again()?;

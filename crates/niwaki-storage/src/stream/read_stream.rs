@@ -170,7 +170,10 @@ impl ReadStream {
             pool.begin_waiting();
         }
         named?;
-        let Some((block, what)) = self.ahead.pop_front() else { return Ok(None) };
+        let Some((block, what)) = self.ahead.pop_front() else {
+            debug_assert!(self.ended, "the stream stops before its last block");
+            return Ok(None);
+        };
         debug_assert!(what != Named::Pending, "block {block} is needed, and its read not begun");
         self.judge(pool, block, what);
         if matches!(what, Named::Read | Named::UnderWay) {
@@ -224,6 +227,7 @@ impl ReadStream {
     /// Adds a block that was named.
     fn enter(&mut self, pool: &BufferPool, block: BlockNumber) {
         self.assert_state();
+        debug_assert!(!self.ended, "block {block} was named behind the last one");
         self.distance.name();
         if pool.is_here(self.page(block)) {
             self.read_pending(pool);

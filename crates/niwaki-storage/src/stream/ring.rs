@@ -40,6 +40,10 @@ impl Ring {
     /// Returns the block whose frame the next read is to use, if the ring is full with `named`
     /// blocks ahead.
     pub(super) fn oldest(&mut self, named: u32) -> Option<BlockNumber> {
+        debug_assert!(
+            self.pages > 0 || self.given.is_empty(),
+            "there is no ring for {named} pages"
+        );
         let full = self.given.len() + named as usize > self.pages as usize;
         // Not the last block: its reader may still use it.
         (full && self.given.len() > 1).then(|| self.given.pop_front()).flatten()

@@ -52,9 +52,11 @@ impl Drop for Turn<'_> {
         let closed = self.wal.segments.gate.is_closed();
         let mut leader = self.wal.leader.lock();
         let mut served = std::mem::take(&mut leader.served);
+        debug_assert!(served.is_empty(), "{} threads of an earlier turn sleep", served.len());
         drop(leader);
         let flushed = self.wal.flushed().0;
         let mut state = self.wal.flush.lock();
+        debug_assert!(state.active, "two threads had the turn at one time");
         let covered = |entry: &mut (u64, Arc<Sleeper>)| closed || entry.0 <= flushed;
         served.extend(state.queue.extract_if(.., covered));
         let next = (!state.queue.is_empty()).then(|| state.queue.remove(0).1);

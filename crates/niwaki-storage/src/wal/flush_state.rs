@@ -10,6 +10,9 @@ pub(super) const WAITING: u8 = 0;
 pub(super) const SERVED: u8 = 1;
 pub(super) const LEADING: u8 = 2;
 
+const _: () = assert!(WAITING != SERVED, "a thread would stop waiting as it begins");
+const _: () = assert!(SERVED != LEADING && WAITING != LEADING, "no thread would have the turn");
+
 /// A thread that waits for a flush.
 pub(super) struct Sleeper {
     pub(super) parker: Parker,

@@ -89,6 +89,7 @@ impl<'s> WalReader<'s> {
 
     /// Returns the current position, and the position of the record before it.
     pub(crate) fn end(&self) -> ReadEnd {
+        debug_assert!(self.previous <= self.position, "the last record is at {}", self.previous);
         ReadEnd { end: Lsn(self.position), previous: Lsn(self.previous) }
     }
 
