@@ -79,7 +79,9 @@ impl HeapRelation {
     /// Returns the bytes of a page that insertions leave free: by the fillfactor, or more
     /// ([`Self::leave_to_updates`]).
     pub(crate) fn reserve(&self) -> usize {
-        self.reserve_of_moved().max(PAGE_SIZE * usize::from(self.left_to_updates()) / 100)
+        let reserve = PAGE_SIZE * usize::from(self.left_to_updates()) / 100;
+        debug_assert!(reserve < PAGE_SIZE, "a page takes rows, whatever is left to updates");
+        self.reserve_of_moved().max(reserve)
     }
 
     /// Returns the bytes of a page that rows which move there leave free.

@@ -31,10 +31,12 @@ impl Distribution {
         debug_assert!((1..=100).contains(&percent), "{percent} percent");
         let wanted = (u128::from(self.total) * u128::from(percent)).div_ceil(100);
         let mut passed = 0;
-        self.times.iter().find_map(|(number, times)| {
+        let found = self.times.iter().find_map(|(number, times)| {
             passed += u128::from(*times);
             (passed >= wanted).then_some(*number)
-        })
+        });
+        debug_assert_eq!(found.is_some(), self.total > 0, "{percent} percent of {}", self.total);
+        found
     }
 
     /// Returns the largest number; `None` when there is none.

@@ -94,6 +94,13 @@ const NAMES: [(u16, &str); 14] = [
     (flags::MOVED, "moved"),
 ];
 const _: () = assert!(NAMES.len() as u32 + flags::RESERVED.count_ones() == u16::BITS);
+const _: () = {
+    let mut at = 0;
+    while at < NAMES.len() {
+        assert!(NAMES[at].0 == 1 << at, "a flag has another place than its bit");
+        at += 1;
+    }
+};
 
 impl Heap<'_> {
     /// Copies the line pointers of a page, and their tuples. A page that is not used yet has none.

@@ -20,6 +20,9 @@ pub const TUPLE_HEADER_SIZE: usize = 24;
 /// Link of a version that has no next version.
 pub(crate) const NO_LINK: Tid = Tid { block: BlockNumber::INVALID, offset: OffsetNumber(0) };
 
+const _: () = assert!(TUPLE_HEADER_SIZE == 4 * size_of::<u32>() + 4 * size_of::<u16>());
+const _: () = assert!(NO_LINK.block.0 == u32::MAX, "the format says which block is none");
+
 /// Flags of a tuple header. Numbers are part of the format.
 pub mod flags {
     /// The values begin with a null bitmap.
@@ -61,6 +64,8 @@ pub mod flags {
     /// Bits without a meaning yet; zero.
     pub const RESERVED: u16 = 0b1100_0000_0000_0000;
 
+    const _: () = assert!(HINTS.count_ones() == 3, "two hints share a bit");
+    const _: () = assert!(OF_XMAX.count_ones() == 6, "two facts about xmax share a bit");
     const _: () = assert!(HINTS & RESERVED == 0);
     const _: () = assert!(OF_XMAX & RESERVED == 0);
     // A new end of a version leaves the facts about its inserter as they are.
@@ -224,6 +229,7 @@ impl Header {
 
 /// Number of columns in the header of a row that is a piece of a key; other rows have 0.
 pub(crate) const OF_KEY: u16 = 1;
+const _: () = assert!(OF_KEY != 0, "each piece would outlast its value");
 
 /// Returns whether the row is a piece of a key.
 pub(crate) fn is_of_key(tuple: Tuple<'_>) -> bool {

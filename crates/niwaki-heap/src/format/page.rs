@@ -23,6 +23,7 @@ pub const MAX_TUPLE_SIZE: usize = PAGE_SIZE - HEADER_SIZE - SPECIAL_SIZE - LINE_
 /// would not limit their number.
 pub(crate) const MAX_ITEMS: u16 = 512;
 
+const _: () = assert!(SPECIAL_SIZE == size_of::<u64>() + 2 * size_of::<u32>());
 const _: () = assert!(MAX_TUPLE_SIZE == 8148);
 const _: () = assert!(LINE_POINTER_SIZE == ITEM_ID_SIZE);
 // The length field of a line pointer has 13 bits.
@@ -43,6 +44,7 @@ pub(crate) fn init(page: &mut Page, base: u64) {
     page.init(PageKind::Heap, SPECIAL_SIZE);
     set_base(page, base);
     debug_assert_eq!(page.special_size(), SPECIAL_SIZE, "a special area of its own size");
+    debug_assert_eq!(self::base(page), base, "the base reads back");
     debug_assert_eq!(page.item_count(), 0, "a new page has no line pointer");
     debug_assert_eq!(prune_xid(page), 0, "a new page has nothing to prune");
 }

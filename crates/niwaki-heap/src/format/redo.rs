@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use niwaki_env::invariant;
 use niwaki_storage::{
     BlockNumber, Corruption, DecodedRecord, Error, Fork, Manager, Mixed, Page, PageKind, PageWrite,
     Redo, RedoPage, ResourceManager, Result,
@@ -54,6 +55,13 @@ impl ResourceManager for HeapRedo {
         }
         for (index, logged) in record.pages.iter().enumerate() {
             let RedoPage::NeedsRedo(mut page) = redo.page(index)? else { continue };
+            invariant!(
+                W3,
+                page.id() == logged.id,
+                "{} gets the change of {}",
+                page.id(),
+                logged.id
+            );
             let done = match logged.id.fork {
                 Fork::Visibility => {
                     if logged.init {

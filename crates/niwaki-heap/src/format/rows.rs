@@ -148,6 +148,11 @@ impl PageRows {
             return self.count(1);
         }
         debug_assert!(u16::try_from(row.bytes.len()).is_ok(), "a row lies on one page");
+        debug_assert!(
+            self.slots.last().is_none_or(|last| last.root.block == row.root.block),
+            "the row at {} is of another page",
+            row.root
+        );
         debug_assert!(u32::try_from(self.bytes.len()).is_ok(), "rows of one page fill 4 GiB");
         self.slots.push(Slot {
             root: row.root,

@@ -146,6 +146,7 @@ impl Heap<'_> {
             }
             let _critical = self.storage.begin_change()?;
             page.init(PageKind::FreeSpace, 0);
+            debug_assert_eq!(page.raw().len(), PAGES_PER_MAP_PAGE, "pages of a page of the map");
             page.raw_mut()[..chunk.len()].copy_from_slice(chunk);
             if file.logged {
                 self.storage.log_images(Xid::INVALID, &mut [LoggedPage::image(&mut page)])?;

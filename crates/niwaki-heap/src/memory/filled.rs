@@ -45,6 +45,8 @@ impl Filled {
     /// Notes a page with a transaction that is running. Returns the pages of a run for which there
     /// is no room any more.
     pub(crate) fn note(&self, xid: Xid, block: u32) -> Option<Blocks> {
+        // `take_rolled_back` begins with the invalid id, as one that was rolled back.
+        debug_assert!(xid.is_normal(), "{xid} fills no page");
         let mut runs = self.runs.lock();
         let mut late = runs.iter_mut().rev().take(GROWING_MAX);
         let near = |run: &&mut Run| {

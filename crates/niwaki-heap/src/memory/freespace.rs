@@ -130,6 +130,7 @@ impl FreeSpace {
     /// Finds a page with at least `bytes` of room, and marks it as full in the map.
     pub(crate) fn take(&self, bytes: usize) -> Option<u32> {
         let needed = units_needed(bytes);
+        debug_assert_ne!(needed, 0, "a full page would be taken");
         if self.largest.load(Ordering::Relaxed) < needed {
             return None;
         }

@@ -136,6 +136,11 @@ impl Observers {
     /// Returns the observer, if there is one, and its epoch.
     pub(crate) fn current(&self) -> Option<(Epoch, Arc<dyn KeyObserver>)> {
         let current = self.current.lock();
+        debug_assert_eq!(
+            current.1.is_none(),
+            self.address.load(Ordering::Relaxed) == 0,
+            "writers take the observer for another one"
+        );
         Some((current.0, Arc::clone(current.1.as_ref()?)))
     }
 
@@ -157,6 +162,11 @@ impl Observers {
     /// Begins a new epoch without an observer, because the indexes change.
     pub(crate) fn end(&self) -> Epoch {
         let mut current = self.current.lock();
+        debug_assert_eq!(
+            current.1.is_none(),
+            self.address.load(Ordering::Relaxed) == 0,
+            "passes ask another observer than writers set"
+        );
         current.0.0 += 1;
         current.1 = None;
         self.address.store(0, Ordering::Relaxed);

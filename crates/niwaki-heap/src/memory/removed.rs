@@ -21,6 +21,7 @@ use niwaki_env::SIMULATED;
 use niwaki_env::sometimes;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
+use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::{Tid, Xid};
 
 use crate::format::rows::VersionRow;
@@ -28,6 +29,9 @@ use crate::memory::record_id::RecordId;
 
 /// Memory for the removed versions of a queue, in bytes; later versions are forgotten.
 const BYTES_MAX: usize = 1 << 20;
+
+// A queue that is half full still takes the versions of a page.
+const _: () = assert!(BYTES_MAX / 2 >= 2 * PAGE_SIZE, "a pass would forget versions");
 
 /// A removed version.
 #[derive(Clone, Debug, PartialEq, Eq)]

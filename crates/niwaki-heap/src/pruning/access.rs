@@ -15,7 +15,7 @@
 
 use niwaki_env::SIMULATED;
 use niwaki_storage::page::{ItemState, PAGE_SIZE, Page};
-use niwaki_storage::{BlockNumber, Csn, Lsn, Mixed, OffsetNumber, PageKind, Pin};
+use niwaki_storage::{BlockNumber, Csn, Fork, Lsn, Mixed, OffsetNumber, PageKind, Pin};
 use niwaki_txn::{Horizon, XidStatus};
 
 use crate::error::Result;
@@ -65,6 +65,7 @@ impl Heap<'_> {
     /// Returns the horizon by which a pass would shorten the chain at `root`, after a walk past
     /// `passed` versions.
     pub(crate) fn chain_to_prune(&self, page: &Page, root: u16, passed: u16) -> Option<Horizon> {
+        debug_assert_ne!(root, 0, "{passed} versions of a chain without a root");
         if !self.minds(page, passed) {
             return None;
         }
@@ -275,6 +276,8 @@ impl Heap<'_> {
     /// latched.
     #[cold]
     pub(crate) fn prune_on_access(&self, pin: &Pin<'_>, horizon: &Horizon) {
+        debug_assert_eq!(pin.id().file, self.relation.file.id, "a page of another heap");
+        debug_assert_eq!(pin.id().fork, Fork::Main, "a page of a map has no versions");
         let room = {
             // The reader has its rows. A full log is an error for sessions that must write, not for
             // this one.

@@ -50,6 +50,7 @@ impl Heap<'_> {
     /// # Errors
     /// Storage's.
     pub fn set_mixed(&self, xid: Xid, block: u32, roots: &[u16]) -> Result<()> {
+        debug_assert!(!roots.is_empty(), "a record that changes nothing");
         let mut page = self.pin_write(block)?;
         let were_not = |root: &&u16| page.item_id(OffsetNumber(**root)).mixed() == Mixed::No;
         let more = roots.iter().filter(were_not).count();

@@ -16,7 +16,13 @@ impl Heap<'_> {
         if page.is_new() || relative(page::base(page), xid).is_some() {
             return Ok(());
         }
-        self.rebase(page, xid)
+        self.rebase(page, xid)?;
+        debug_assert!(
+            relative(page::base(page), xid).is_some(),
+            "{xid} cannot be written on {}",
+            page.id()
+        );
+        Ok(())
     }
 
     /// Moves the xid base of a latched page so that `xid` can be written on it. Freezes versions

@@ -189,6 +189,7 @@ impl Heap<'_> {
 
     /// Remembers rows of a heap of pieces that will go.
     pub fn note_ended(&self, rows: EndedRows) {
+        debug_assert!(!rows.rows.is_empty(), "a list of no rows is queued");
         self.relation.shared.removed.ended.push(vec![rows]);
     }
 

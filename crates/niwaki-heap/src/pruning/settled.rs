@@ -15,6 +15,7 @@ impl Heap<'_> {
     /// Counts an entry of a version that was removed from this root. The clean-up of the entry will
     /// be reported apart from the version, and later.
     pub fn will_see_to(&self, root: Tid, record: RecordId) {
+        debug_assert_ne!(root.offset, OffsetNumber::INVALID, "an entry for no line pointer");
         self.relation.shared.records.suspects(root, record);
     }
 
@@ -22,6 +23,7 @@ impl Heap<'_> {
     /// version. `payloads_right` means in addition that no entry of the root has a payload that may
     /// belong to another version.
     pub fn seen_to(&self, root: Tid, record: RecordId, payloads_right: bool) {
+        debug_assert_ne!(root.offset, OffsetNumber::INVALID, "an entry for no line pointer");
         self.relation.shared.records.seen(root, record, payloads_right);
     }
 

@@ -69,6 +69,7 @@ impl Heap<'_> {
     /// # Errors
     /// Storage's.
     pub fn read_alone<R>(&self, tid: Tid, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        debug_assert!(self.relation.pieces, "a row of this heap is visible to some snapshots only");
         if !self.has_block(tid)? {
             return Ok(None);
         }
@@ -123,6 +124,7 @@ impl Heap<'_> {
         horizon: &Horizon,
         is_it: impl FnOnce(&[u8]) -> bool,
     ) -> Result<Fate> {
+        debug_assert!(self.relation.pieces, "the version at {tid} has a chain");
         if !self.has_block(tid)? {
             return Ok(Fate::Gone);
         }

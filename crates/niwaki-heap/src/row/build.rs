@@ -1,5 +1,6 @@
 //! The heap's part of an index build: visits every version that some snapshot may see.
 
+use niwaki_env::invariant;
 use niwaki_storage::{Csn, OffsetNumber, PageKind, Tid, Xid};
 use niwaki_txn::{Horizon, XidStatus};
 
@@ -42,6 +43,8 @@ impl Heap<'_> {
         let base = page::base(&page);
         for offset in 1..=page.item_count() {
             let root = Tid { block: pin.id().block, offset: OffsetNumber(offset) };
+            // A snapshot sees one version of a chain.
+            let mut seen = false;
             // The chain is empty if the line pointer is no root.
             for (_, tuple) in Chain::new(&page, offset) {
                 if tuple.has(flags::STUB | flags::XMIN_ABORTED) {
@@ -71,6 +74,10 @@ impl Heap<'_> {
                         }
                         XidStatus::Aborted => {}
                     }
+                }
+                if live && matches!(live_ones, Live::At(_)) {
+                    invariant!(S1, !seen, "a snapshot sees two versions of the row at {root}");
+                    seen = true;
                 }
                 visit(row_ref(&page, root, tuple), live);
             }

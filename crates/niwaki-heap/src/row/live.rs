@@ -16,7 +16,7 @@
 //! the search for the key and the lock, the row may have got another key (a chain has any number of
 //! keys). Its line pointer may also have become another row's.
 
-use niwaki_env::seeded_bug;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::page::Page;
 use niwaki_storage::{OffsetNumber, PageKind, Tid, Xid};
 use niwaki_txn::{Isolation, RowLockMode, Transaction, View, XidStatus};
@@ -112,6 +112,8 @@ impl Heap<'_> {
             return Err(corruption(page.id(), Some(at), "H1", "the version is gone"));
         };
         assert_eq!(page::xmin(page::base(&page), tuple), xid, "only what one inserted oneself");
+        invariant!(H1, !tuple.has(flags::HEAP_ONLY), "{root} is no root, and had no entry");
+        debug_assert!(!tuple.has_deleter(), "the row at {root} is taken back twice");
         let cid = transaction.delete_cid(xid, tuple.cid())?;
         let xmax_flags = flags::KEYS_UPDATED;
         let end = EndVersion { offset: at, link: NO_LINK, xmax_flags, cid: Some(cid) };

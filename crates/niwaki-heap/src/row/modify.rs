@@ -10,14 +10,14 @@
 //!                             lock the newest, hand it out: the caller judges it again
 //! ```
 
-use niwaki_env::seeded_bug;
+use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::page::Page;
 use niwaki_storage::{BlockNumber, LoggedPage, Mixed, OffsetNumber, PageKind, PageWrite};
 use niwaki_storage::{Tid, Xid};
 use niwaki_txn::{RowLockMode, Transaction, View};
 
 use crate::error::{Result, corruption};
-use crate::format::change::{EndVersion, UpdateOnPage, encode_end, kind};
+use crate::format::change::{EndVersion, UpdateOnPage, decode_end, encode_end, kind};
 use crate::format::header::{NO_LINK, TUPLE_HEADER_SIZE, Tuple, absolute, flags};
 use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, has_room, next_offset};
@@ -294,6 +294,7 @@ impl<'e> Heap<'e> {
         let ended = end.apply(&mut old_page, xid);
         assert!(placed && ended, "a page chosen for a row takes it");
         let (end, head) = (encode_end(&end), place.head());
+        invariant!(W3, decode_end(&end).is_some(), "redo would refuse the old version's end");
         let old_data: [&[u8]; 1] = [&end];
         let new_data: [&[u8]; 2] = [&head, place.data];
         self.log(
@@ -329,6 +330,7 @@ impl<'e> Heap<'e> {
         moved: bool,
         external: &mut Option<VersionRow>,
     ) -> Result<Outcome> {
+        debug_assert!(external.is_none(), "the values of another version were noted");
         let transaction = view.transaction();
         let xid = transaction.write_xid()?;
         let mut page = self.pin_write(target.root.block.0)?;
@@ -389,6 +391,7 @@ impl<'e> Heap<'e> {
         at: u16,
         mode: RowLockMode,
     ) -> Result<Option<Blocker>> {
+        debug_assert_eq!(page.id().block, root.block, "the root of a chain is on its page");
         let transaction = view.transaction();
         if mode < RowLockMode::NoKeyUpdate {
             let key = self.row_key(root);
@@ -442,6 +445,11 @@ impl<'e> Heap<'e> {
         let applied = end.apply(page, xid);
         assert!(applied, "the version is there, and the id in range");
         let data = encode_end(end);
+        invariant!(
+            W3,
+            decode_end(&data).is_some_and(|read| read.xmax_flags == end.xmax_flags),
+            "redo would make another end than {end:?}"
+        );
         let data: [&[u8]; 1] = [&data];
         self.log(kind, xid, [LoggedPage::delta(page, &data)], map)
     }

@@ -73,6 +73,7 @@ impl<'e> Heap<'e> {
         let mut moving = false;
         let ended = |moving: bool| if moving { SharedKey::Again } else { SharedKey::Changed };
         for _ in 0..HOPS_MAX {
+            debug_assert_eq!(page.id().block, root.block, "the latched page is not the root's");
             let Some(tuple) = page::tuple(&page, at) else { return Ok(ended(moving)) };
             let expected = page::xmax(page::base(&page), tuple);
             let link = tuple.link();
@@ -142,6 +143,7 @@ impl<'e> Heap<'e> {
         if !locks.try_lock_row(transaction, key, MODE)? {
             return Ok(Some(Blocker::Row(key)));
         }
+        debug_assert!(!taken.contains(&key), "the lock on {key:?} would be released twice");
         taken.push(key);
         Ok(None)
     }

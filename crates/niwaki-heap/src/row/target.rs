@@ -51,6 +51,7 @@ impl<'e> Heap<'e> {
                     || (own.is_some() && self.takes_after_rollbacks(&mut page, true, takes)?)
                 {
                     self.bring_in_range(&mut page, xid)?;
+                    debug_assert!(page.is_new() || page::has_room(&page, len), "no room: {page:?}");
                     return Ok(page);
                 }
                 if own.is_some() {
@@ -67,6 +68,7 @@ impl<'e> Heap<'e> {
             let fine = self.takes_insert(&page, len) && self.known_free(&page).is_empty();
             if fine || self.takes_pruned(&mut page, len)? {
                 self.bring_in_range(&mut page, xid)?;
+                debug_assert!(page.is_new() || page::has_room(&page, len), "no room: {page:?}");
                 return Ok(page);
             }
             self.note_room(&page);
