@@ -54,6 +54,12 @@ impl Phase {
     }
 }
 
+const _: () = assert!(Phase::Initializing as usize == 0, "new counters are of a build that began");
+const _: () = assert!(
+    Phase::ALL.len() == Phase::WaitingBeforeDrop as usize + 1,
+    "a build would be shown in its first phase"
+);
+
 /// Counters of one build. Other threads read them at any time: each is right, but they are not of
 /// one moment.
 #[derive(Debug, Default)]
@@ -107,6 +113,7 @@ impl BuildProgress {
 
     /// Notes the number of transactions to wait for, the number still left, and one of those left.
     pub fn waiting(&self, total: u64, left: u64, locker: i32) {
+        debug_assert!(left <= total, "{left} of {total} transactions are left");
         self.lockers_total.store(total, Ordering::Relaxed);
         self.lockers_done.store(total.saturating_sub(left), Ordering::Relaxed);
         self.locker.store(u64::try_from(locker).unwrap_or(0), Ordering::Relaxed);

@@ -116,6 +116,7 @@ impl Table {
     pub fn note_analyze(&self, automatic: bool, before: &TableStats) {
         let now_us = self.engine.storage().env().clock.now_unix_us();
         let file = self.definition.file.id;
+        debug_assert!(modified(before) <= modified(&self.stats()), "a counter fell: {before:?}");
         let mut maintained = self.counters.maintained.lock();
         if automatic {
             maintained.autoanalyze.add(now_us);

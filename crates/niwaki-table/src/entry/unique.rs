@@ -55,7 +55,10 @@ impl UniqueCheck for KeyCheck<'_> {
         }
         Ok(match probe {
             UniqueProbe::Conflict => UniqueVerdict::Conflict,
-            UniqueProbe::InProgress(xid) => UniqueVerdict::InProgress(xid),
+            UniqueProbe::InProgress(xid) => {
+                debug_assert!(!self.tx.is_mine(xid), "{xid} would wait for its own end");
+                UniqueVerdict::InProgress(xid)
+            }
             UniqueProbe::Free => {
                 let horizon = self.table.engine.transactions().horizon();
                 let probe = heap.probe_dead(tid.block.0).map_err(storage)?;

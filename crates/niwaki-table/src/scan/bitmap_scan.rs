@@ -104,6 +104,7 @@ impl BitmapScan {
     /// Sets the read-ahead. Called before the first page.
     #[must_use]
     pub fn ahead(mut self, table: &Table, options: ReadAhead) -> Self {
+        debug_assert!(self.source.is_some(), "pages are read ahead already");
         self.stream = table.heap().read_stream(options);
         self
     }
@@ -164,8 +165,14 @@ impl BitmapScan {
             named.extend(page);
             Ok::<_, Infallible>(block)
         };
-        let given = self.stream.next(table.engine.storage().pool(), name);
-        given.ok().flatten().and_then(|_| self.named.pop_front())
+        let given = self.stream.next(table.engine.storage().pool(), name).ok().flatten()?;
+        let page = self.named.pop_front();
+        debug_assert_eq!(
+            page.as_ref().map(|page| page.block().0),
+            Some(given),
+            "the rows of another block would be read"
+        );
+        page
     }
 
     fn collect(

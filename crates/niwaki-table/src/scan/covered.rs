@@ -54,6 +54,7 @@ impl Table {
         needed: &ColumnMask,
         out: &mut [Datum],
     ) -> Result<()> {
+        debug_assert!(self.covers(entry.index, needed), "the entry lacks some of {needed:?}");
         let index = &self.indexes[entry.index];
         let mut rest = entry.key;
         for key in &index.definition.key {
