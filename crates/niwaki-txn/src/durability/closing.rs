@@ -24,6 +24,8 @@ use crate::handle::manager::TransactionManager;
 /// Time between two looks of the closer at the open transactions.
 const NAP: Duration = Duration::from_millis(1);
 
+const _: () = assert!(NAP.as_millis() == 1, "a patience of n milliseconds is n naps");
+
 impl TransactionManager {
     /// Refuses new work: from now on no session registers ([`Error::ShuttingDown`]) and no
     /// transaction begins ([`Error::Terminated`]). Terminates all sessions.

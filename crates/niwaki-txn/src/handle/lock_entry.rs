@@ -148,6 +148,7 @@ impl Entry {
     pub(crate) fn enqueue(&mut self, session: &Arc<SessionControl>, mode: Mode, keeps: bool) {
         debug_assert!(self.place_of(session).is_none(), "{session:?} waits for one lock twice");
         let own = self.modes_of(session);
+        debug_assert!(own & mode.bit == 0, "{session:?} waits for a lock that it holds");
         let first = self.waiters.iter().position(|waiter| waiter.mode.excludes & own != 0);
         let at = first.unwrap_or(self.waiters.len());
         self.waiters.insert(at, Waiter { session: Arc::clone(session), mode, keeps });
@@ -185,6 +186,12 @@ impl Entry {
                 at += 1;
             }
         }
+        debug_assert!(
+            self.waiters.front().is_none_or(|first| {
+                self.modes_of_others(&first.session) & first.mode.excludes != 0
+            }),
+            "the first waiter waits for no holder: {self:?}"
+        );
     }
 
     /// Returns the other sessions that hold one of these modes.

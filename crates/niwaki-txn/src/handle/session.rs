@@ -103,6 +103,10 @@ pub enum Sleep {
 }
 
 const _: () = assert!(Sleep::PgSleep as u8 > 0, "0 stands for no sleep");
+const _: () = assert!(
+    Sleep::ALL.len() == Sleep::VersionSplitDelay as usize,
+    "monitoring would show no reason for a sleep"
+);
 
 impl Sleep {
     const ALL: [Self; 3] = [Self::PgSleep, Self::VacuumDelay, Self::VersionSplitDelay];
@@ -450,7 +454,12 @@ impl SessionControl {
     /// back. The top id is zero for a transaction without one.
     pub(crate) fn each_xid(&self, mut tell: impl FnMut(Xid)) {
         tell(Xid(self.xid.load(Ordering::Acquire)));
-        self.subxids.lock().iter().for_each(|xid| tell(*xid));
+        let subxids = self.subxids.lock();
+        debug_assert!(
+            subxids.is_sorted_by(|a, b| a < b),
+            "a search for the owner of an id would miss some of {subxids:?}"
+        );
+        subxids.iter().for_each(|xid| tell(*xid));
     }
 
     pub(crate) fn now(&self) -> Duration {

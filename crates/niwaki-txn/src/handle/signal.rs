@@ -11,13 +11,22 @@ const WAITING: u8 = 0;
 /// Signal: the awaited lock or event is there.
 const GRANTED: u8 = 1;
 
+const _: () = assert!(WAITING == 0, "the signal of a new session is 0");
+const _: () = assert!(WAITING != GRANTED, "a wait would end as it begins");
+
 impl SessionControl {
     /// Arms the signal. Call it before the session enters any queue.
     pub(crate) fn prepare_wait(&self, key: LockKey) {
         self.signal.store(WAITING, Ordering::Relaxed);
         let number = self.waits.fetch_add(1, Ordering::Relaxed);
         let since = self.now();
-        *self.waiting.lock() = Some(WaitInfo { key, since, number, looked: false });
+        let wait = WaitInfo { key, since, number, looked: false };
+        let before = self.waiting.lock().replace(wait);
+        // A session that waits for several holders of one lock prepares itself for each.
+        debug_assert!(
+            before.is_none_or(|before| before.key == key),
+            "{self:?} waits for {key:?} during {before:?}"
+        );
     }
 
     /// Ends the wait. From here on it is part of no cycle, even if the session has not left its

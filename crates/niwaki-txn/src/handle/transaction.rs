@@ -10,7 +10,7 @@ use niwaki_storage::{Csn, RelFile, Xid};
 use crate::error::{Error, Result};
 use crate::handle::manager::TransactionManager;
 use crate::handle::session::SessionControl;
-use crate::locks::held::{HeldLocks, LockMark};
+use crate::locks::held::{HeldLocks, LockMark, level};
 use crate::locks::key::RowKey;
 use crate::locks::mode::RowLockMode;
 use crate::visibility::command::{ComboTable, CommandId, TupleCid};
@@ -209,6 +209,11 @@ impl Transaction {
             self.levels.borrow().last().is_none_or(|it| it.subxids <= self.subxids.borrow().len()),
             "a savepoint has subtransactions that are gone"
         );
+        let depth = self.levels.borrow().len();
+        debug_assert!(
+            self.levels.borrow().last().is_none_or(|it| it.locks.level == level(depth)),
+            "a rollback to the last of {depth} savepoints would release locks of another level"
+        );
         debug_assert!(
             self.levels.borrow().last().is_none_or(|it| {
                 let files = self.files.borrow();
@@ -309,6 +314,7 @@ impl Transaction {
         if self.read_only.get() && !self.writes_temporary.get() {
             return Err(Error::ReadOnly);
         }
+        debug_assert!(!self.reads_for_other, "a parallel worker writes");
         if self.xid.get() == Xid::INVALID {
             let top = self.manager().assign_xid()?;
             self.xid.set(top);
@@ -621,6 +627,8 @@ impl Transaction {
     fn finish(&self) {
         self.ended.set(true);
         if self.reads_for_other {
+            debug_assert_eq!(self.held.count(), 0, "a lock of a parallel worker is not released");
+            debug_assert_eq!(self.held.fast_used.get(), 0, "a parallel worker uses a fast slot");
             return;
         }
         *self.snapshot.borrow_mut() = None;

@@ -23,6 +23,8 @@ const TURN: Duration = Duration::from_micros(250);
 /// Steps of a statement that do not read the clock: most statements have no more.
 const FIRST_STEPS: u64 = 8;
 
+const _: () = assert!(TURN.as_micros() > 0, "a thread would yield at each step");
+
 /// The turns of one session. Relaxed throughout: normally only the session's own thread asks. With
 /// parallel workers an error costs one superfluous or missing yield.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! A statement's view of the database: its snapshot and its own transaction's earlier commands.
 
+use niwaki_env::invariant;
 use niwaki_storage::{Csn, Xid};
 
 use crate::handle::transaction::Transaction;
@@ -26,9 +27,10 @@ impl Transaction {
 
 impl<'t> View<'t> {
     pub(crate) fn new(transaction: &'t Transaction, snapshot: &Snapshot) -> Self {
-        debug_assert!(
+        invariant!(
+            S1,
             snapshot.csn() <= transaction.manager().published(),
-            "S1: a snapshot is of commits that are published"
+            "a snapshot is of commits that are published"
         );
         Self {
             transaction,

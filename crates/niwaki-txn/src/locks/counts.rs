@@ -40,6 +40,9 @@ const _: () = assert!(ROW_COUNTERS > 1, "a hash cannot be shifted by all its bit
 /// The reserved part of all row locks, one in eight: only transactions that hold few locks may use
 /// it.
 const RESERVED: usize = 8;
+
+const _: () = assert!(RESERVED > 1, "a transaction that holds many locks could take no more");
+
 /// The greatest number of locks of a transaction that counts as holding few. Sets of row locks
 /// count once. The reserved part has room for a hundred such sessions.
 const FEW: usize = 1_000;

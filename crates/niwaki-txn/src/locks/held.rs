@@ -41,7 +41,9 @@ pub(crate) fn fast_word(table: TableId, modes: u64) -> u64 {
     debug_assert!(fits_fast_word(table), "{table:?} does not fit beside its modes");
     debug_assert!(modes != 0, "a lock on {table:?} in no mode looks like none");
     debug_assert!(modes & !WEAK_MODES == 0, "{modes:#b} has a mode that is not weak");
-    table.0 << LOW_BITS | modes
+    let word = table.0 << LOW_BITS | modes;
+    debug_assert_eq!(fast_table(word), table, "{word:#x} is the word of another table");
+    word
 }
 
 /// Returns the table of a word.

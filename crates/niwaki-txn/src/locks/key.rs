@@ -25,6 +25,9 @@ pub struct RowKey {
     pub incarnation: u64,
 }
 
+// A million of them may be kept.
+const _: () = assert!(size_of::<RowKey>() == 24, "the key of a row has more than it names");
+
 /// The rows of one page: the parts of [`RowKey`] that all of them share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PageKey {
@@ -65,7 +68,13 @@ impl AdvisoryKey {
         let bits = number.cast_unsigned();
         // The halves of 64 bits have 32 each.
         let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or(0);
-        Self { database, class: half(bits >> 32), object: half(bits), parts: 1 }
+        let (class, object) = (half(bits >> 32), half(bits));
+        debug_assert_eq!(
+            u64::from(class) << 32 | u64::from(object),
+            bits,
+            "two numbers would share a lock"
+        );
+        Self { database, class, object, parts: 1 }
     }
 
     /// Returns the key of two numbers in a database.

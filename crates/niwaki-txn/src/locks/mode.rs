@@ -42,6 +42,15 @@ const _: () = assert!(
     "a weak mode excludes a weak one"
 );
 const _: () = assert!(TABLE_CONFLICTS[7] == u8::MAX, "the strongest mode excludes all");
+// A fast-path lock in a weak mode stands for the weaker modes too.
+const _: () =
+    assert!(TABLE_CONFLICTS[0] & !TABLE_CONFLICTS[1] == 0, "RowShare excludes too little");
+const _: () =
+    assert!(TABLE_CONFLICTS[1] & !TABLE_CONFLICTS[2] == 0, "RowExclusive excludes too little");
+
+// The bit of a mode is its place in the list.
+const _: () = assert!(TableLockMode::ALL[7] as u8 == 7, "the strongest mode has another place");
+const _: () = assert!(RowLockMode::ALL[3] as u8 == 3, "the strongest mode has another place");
 
 /// Returns whether each mode excludes the modes that exclude it.
 const fn is_symmetric(conflicts: &[u8]) -> bool {
@@ -116,6 +125,11 @@ const ROW_CONFLICTS: [u8; 4] = [
 
 const _: () = assert!(is_symmetric(&ROW_CONFLICTS), "one excludes, the other is not excluded");
 const _: () = assert!(ROW_CONFLICTS[3] == 0b1111, "the strongest mode excludes all");
+// A lock in a stronger mode stands for the weaker ones: it excludes what they exclude.
+const _: () = assert!(ROW_CONFLICTS[0] & !ROW_CONFLICTS[1] == 0, "Share excludes too little");
+const _: () = assert!(ROW_CONFLICTS[1] & !ROW_CONFLICTS[2] == 0, "NoKeyUpdate excludes too little");
+// A change that leaves the keys alone and a reference to the keys do not wait for each other.
+const _: () = assert!(ROW_CONFLICTS[0] & 1 << 2 == 0, "KeyShare excludes NoKeyUpdate");
 
 impl RowLockMode {
     /// All modes, from weak to strong.

@@ -66,6 +66,8 @@ impl RowSet {
 
     /// Returns the rows, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = OffsetNumber> {
+        let words = self.words().len();
+        debug_assert!(words * WORD_BITS <= 1 << 16, "{words} words have rows without an offset");
         (0_u16..).zip(self.words()).flat_map(|(at, word)| {
             let mut left = *word;
             std::iter::from_fn(move || {

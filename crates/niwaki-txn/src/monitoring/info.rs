@@ -76,6 +76,7 @@ impl LockManager {
             graph.edges(at).iter().map(|edge| sessions[edge.to].backend()).collect();
         blocking.sort_unstable();
         blocking.dedup();
+        debug_assert!(!blocking.contains(&backend), "session {backend} blocks itself");
         blocking
     }
 }

@@ -3,7 +3,7 @@
 use niwaki_storage::{Csn, Xid};
 
 use crate::handle::manager::TransactionManager;
-use crate::xact::segment::{RUNNING, XIDS_PER_SEGMENT};
+use crate::xact::segment::{RUNNING, XIDS_PER_SEGMENT, segment_of};
 
 impl TransactionManager {
     /// Returns the oldest transaction that runs, or that committed after `snapshot`; without one,
@@ -41,7 +41,9 @@ impl TransactionManager {
 
 /// The first transaction of a segment.
 fn first_of(segment: u64) -> Xid {
-    Xid(segment * XIDS_PER_SEGMENT).max(Xid::FIRST_NORMAL)
+    let first = Xid(segment * XIDS_PER_SEGMENT).max(Xid::FIRST_NORMAL);
+    debug_assert_eq!(segment_of(first), segment, "{first} is in another segment");
+    first
 }
 
 #[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]

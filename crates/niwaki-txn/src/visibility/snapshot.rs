@@ -79,6 +79,11 @@ pub(crate) struct SnapshotSlots {
 #[derive(Debug)]
 struct Published(AtomicU64);
 
+const _: () = assert!(
+    SCHEDULED || MODEL_CHECKED || size_of::<Published>() == 128,
+    "the published CSN shares a cache line"
+);
+
 impl SnapshotSlots {
     /// Creates `capacity` free slots; published is `start`.
     pub(crate) fn new(capacity: usize, start: Csn) -> Arc<Self> {
@@ -322,6 +327,7 @@ impl CsnList {
             return;
         }
         if self.many.is_empty() {
+            debug_assert_eq!(self.inline_used, INLINE_SNAPSHOTS, "an unused place is a snapshot");
             self.many.extend_from_slice(&self.inline);
         }
         self.many.push(csn);
@@ -375,6 +381,7 @@ impl Registration {
         // Acquire: pairs with the release of the last handle's drop, which may be elsewhere.
         if home.handles.load(Ordering::Acquire) != 0 {
             let fresh = Self::new(&home.slots)?;
+            invariant!(G1, fresh.index != home.index, "two snapshots share slot {}", home.index);
             fresh.belongs_to(home.place().owner.load(Ordering::Relaxed));
             return Ok(Self::fill(fresh, follows, command));
         }

@@ -67,6 +67,10 @@ impl AdvisoryLocks {
         shared: bool,
         policy: WaitPolicy,
     ) -> Result<bool> {
+        debug_assert!(
+            Arc::ptr_eq(&self.session, transaction.session()),
+            "the session of another transaction would not know of its lock"
+        );
         let mode = mode_of(shared);
         let locks = self.session.manager().locks();
         let lock = LockKey::Advisory(key);
@@ -82,6 +86,7 @@ impl AdvisoryLocks {
         let mode = mode_of(shared).bit;
         let mut shares = self.session.advisory.0.lock();
         let Some(share) = shares.get_mut(&(key, mode)) else { return false };
+        debug_assert!(share.count > 0, "a share of {key:?} stayed without acquisitions");
         share.count -= 1;
         if share.count == 0
             && let Some(gone) = shares.remove(&(key, mode))

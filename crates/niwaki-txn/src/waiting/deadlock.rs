@@ -165,6 +165,7 @@ impl<'a> Graph<'a> {
         let mut path = Vec::new();
         let found = self.search(start, start, &mut visited, &mut path);
         debug_assert_eq!(found, !path.is_empty(), "the search left {} links", path.len());
+        debug_assert!(path.len() <= self.sessions.len(), "a session is twice on {path:?}");
         debug_assert!(
             path.windows(2).all(|links| links[0].edge.to == links[1].from),
             "a wait does not lead to the next one: {path:?}"
@@ -187,6 +188,7 @@ impl<'a> Graph<'a> {
         visited[from] = true;
         let Some(wait) = self.wait(from) else { return false };
         for edge in self.edges(from) {
+            debug_assert_ne!(edge.to, from, "a session waits for itself");
             path.push(Link { from, edge, wait: wait.number });
             let found =
                 edge.to == start || !visited[edge.to] && self.search(start, edge.to, visited, path);
@@ -248,6 +250,10 @@ impl<'a> Graph<'a> {
 
     fn move_waiter(&mut self, key: &LockKey, from: usize, to: usize) {
         let partition = &mut self.partitions[self.locks.partition_of(key)];
+        debug_assert!(
+            partition.entries.get(key).is_some_and(|entry| from.max(to) < entry.waiters.len()),
+            "the queue of {key:?} has no places {from} and {to}"
+        );
         if let Some(entry) = partition.entries.get_mut(key)
             && let Some(waiter) = entry.waiters.remove(from)
         {

@@ -125,6 +125,10 @@ impl LockManager {
             let mut partition = self.partition(&key).lock();
             Self::move_fast_locks(&sessions, &mut partition, table);
             let entry = partition.entry(key);
+            debug_assert!(
+                entry.observed_by(session).next().is_none(),
+                "observers of an earlier wait of {session:?} are left"
+            );
             let holders = entry.other_holders(session, mode.excludes);
             for holder in &holders {
                 // One observer for each holder, so that progress can be reported.
@@ -205,6 +209,10 @@ impl LockManager {
     ) -> Result<Acquired> {
         self.announce(&key, mode, held)?;
         let result = self.acquire_announced(session, key, mode, policy, true);
+        debug_assert!(
+            policy == WaitPolicy::Skip || !matches!(result, Ok(Acquired::Skipped)),
+            "{key:?} was skipped under {policy:?}"
+        );
         if !matches!(result, Ok(Acquired::Now)) {
             self.retract(&key, mode);
         }
@@ -233,6 +241,7 @@ impl LockManager {
         let (session, policy) = (transaction.session(), WaitPolicy::Block);
         let result = self.acquire_announced(session, key, mode, policy, false);
         self.retract(&key, mode);
+        debug_assert!(!matches!(result, Ok(Acquired::Skipped)), "a probe of {key:?} did not wait");
         result
     }
 

@@ -298,6 +298,8 @@ impl LockManager {
     /// [`Error::TooManyRowLocks`](crate::Error::TooManyRowLocks).
     pub fn carry_row_locks(&self, from: RowKey, to: RowKey) -> Result<()> {
         debug_assert_ne!(to.root.offset, OffsetNumber::INVALID, "no row is at {}", to.root);
+        // The release of a lock releases the locks that were carried along with it.
+        debug_assert_ne!(from, to, "the release of a lock would never end");
         if !self.rows.maybe(&from) {
             return Ok(());
         }

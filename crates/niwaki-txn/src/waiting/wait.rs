@@ -19,6 +19,9 @@ const RECHECK_AFTER: u32 = 4;
 /// search. A search locks the lock table, and a session may set its timeout to a millisecond.
 const RECHECK_OFTEN: Duration = Duration::from_secs(10);
 
+const _: () = assert!(SPINS_PER_CLOCK > 0, "a waiter would read the clock and not the signal");
+const _: () = assert!(RECHECK_AFTER > 0, "one search would follow the other without a pause");
+
 impl SessionControl {
     /// Waits for [`SessionControl::grant`]. When `look_for_deadlock` fails, the session is in no
     /// queue any more.

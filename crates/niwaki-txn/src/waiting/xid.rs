@@ -39,7 +39,14 @@ impl LockManager {
         let shard = self.xids.shard(xid);
         self.xids.total.fetch_add(1, Ordering::SeqCst);
         shard.count.fetch_add(1, Ordering::SeqCst);
-        shard.waiters.lock().entry(xid).or_default().push(Arc::clone(session));
+        let mut waiters = shard.waiters.lock();
+        let list = waiters.entry(xid).or_default();
+        debug_assert!(
+            !list.iter().any(|waiter| Arc::ptr_eq(waiter, session)),
+            "{session:?} waits for {xid} twice"
+        );
+        list.push(Arc::clone(session));
+        drop(waiters);
         // Pairs with the fence in `xid_ended`: either `xid_ended` sees the count, or this thread
         // sees the end.
         fence(Ordering::SeqCst);

@@ -196,8 +196,12 @@ impl XactStates {
                 states[place_of(Xid(reserved))].store(ANCIENT, Ordering::Release);
             }
         }
+        debug_assert!(frame < 1 << FRAME_BITS, "frame {frame} looks like one of segment {segment}");
+        let word = (segment << FRAME_BITS | frame as u64) + 1;
+        debug_assert!(self.frame_of(word, segment).is_some(), "{word:#x} leads to no frame");
+        debug_assert!(self.frame_of(word, segment + 1).is_none(), "{word:#x} is of two segments");
         // Release: pairs with the acquire in `get`.
-        entry.store((segment << FRAME_BITS | frame as u64) + 1, Ordering::Release);
+        entry.store(word, Ordering::Release);
         Ok(())
     }
 

@@ -22,6 +22,7 @@ pub(crate) const STATE_BYTES: usize = PAGE_SIZE - HEADER_SIZE;
 /// deterministic scheduler, so that segments come and go all the time.
 pub(crate) const XIDS_PER_SEGMENT: u64 = limit(STATE_BYTES * 4, 8, 4) as u64;
 
+const _: () = assert!(XIDS_PER_SEGMENT.is_multiple_of(4), "a byte of states is of two segments");
 const _: () = assert!(XIDS_PER_SEGMENT <= STATE_BYTES as u64 * 4, "a status page is too short");
 const _: () = assert!(XIDS_PER_SEGMENT >= Xid::FIRST_NORMAL.0, "segment 0 lacks a reserved id");
 

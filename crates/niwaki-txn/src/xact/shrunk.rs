@@ -9,8 +9,8 @@ use niwaki_env::invariant;
 use niwaki_env::sync::atomic::AtomicBool;
 use niwaki_env::sync::{Mutex, RwLock, thread};
 use niwaki_storage::{
-    BlockNumber, Corruption, Csn, Fork, LoggedPage, Manager, PageId, PageKind, Record, RelFile,
-    RelFileId, Storage, Xid,
+    BlockNumber, Corruption, Csn, FIRST_FILE, Fork, LoggedPage, Manager, PageId, PageKind, Record,
+    RelFile, RelFileId, Storage, Xid,
 };
 
 use crate::error::{Error, Result};
@@ -21,6 +21,8 @@ use crate::xact::status_page::{PackedStates, unpack};
 
 /// The relation of the status pages; its number is reserved.
 pub(crate) const STATUS_FILE: RelFile = RelFile { id: RelFileId(1), logged: true };
+
+const _: () = assert!(STATUS_FILE.id.0 < FIRST_FILE.0, "a table would get the file's number");
 
 /// CSN of commits that every snapshot sees.
 pub(crate) const ANCIENT_CSN: Csn = Csn(ANCIENT);

@@ -112,6 +112,7 @@ impl Slot {
     }
 
     fn offset(&self, block: usize) -> u64 {
+        debug_assert!(block < BLOCKS, "block {block} is in the slot of another segment");
         self.number * SLOT_BYTES + (block * BLOCK_BYTES) as u64
     }
 }
