@@ -18,11 +18,11 @@ const ASSERTIONS: [&str; 7] = [
 
 /// The crates, and the fewest assertions in a thousand lines of code. A floor only rises.
 const FLOORS: [(&str, usize); 5] = [
-    ("niwaki-storage", 37),
-    ("niwaki-txn", 32),
-    ("niwaki-heap", 35),
+    ("niwaki-storage", 40),
+    ("niwaki-txn", 40),
+    ("niwaki-heap", 40),
     ("niwaki-nbtree", 40),
-    ("niwaki-table", 39),
+    ("niwaki-table", 40),
 ];
 
 /// Assertions in a thousand lines that every crate shall have. No floor needs to be higher.
