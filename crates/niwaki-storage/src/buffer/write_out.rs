@@ -11,7 +11,7 @@ use super::pool::BufferPool;
 use crate::error::Result;
 use crate::frames::frame::{DIRTY, LOADING, PIN_MASK, Tag, VALID, WRITING, assert_state};
 use crate::ids::{Lsn, PageId};
-use crate::page::{PAGE_SIZE, Page, PageKind};
+use crate::page::{PAGE_SIZE, Page};
 
 /// The most neighbouring pages written at once: 128 KiB.
 const RUN_MAX: usize = 16;
