@@ -11,7 +11,7 @@ from steps import BINARY, SETTINGS, TARGET, build_beside_postgres as build, carg
 KINDS = {
     "judged versions": ("-p", "niwaki", "--test", "judged_versions", "--test", "row_locks", "--test", "foreign_keys"),
     "files and ends": ("-p", "niwaki", "--test", "closing", "--test", "missing_files", "--test", "directory", "--test", "looking", "--test", "working_directory"),
-    "the log and its end": ("-p", "niwaki-storage", "--test", "log_end", "--test", "failed_sync", "--test", "ghosts", "--test", "file_table"),
+    "the log and its end": ("-p", "niwaki-storage", "--test", "log_end", "--test", "failed_sync", "--test", "short_segments", "--test", "file_table"),
     "answers": ("-p", "niwaki", "--test", "scripts", "--test", "protocol"),
     "waits and strangers": ("-p", "niwaki-server", "--test", "waits"),
     "changes that fail": ("-p", "niwaki", "--test", "rollbacks"),

@@ -101,8 +101,8 @@ impl Gardener {
                 Ok(Visit::Made(round)) => {
                     soon |= round.soon;
                     if let Some(visited) = self.tables.get_mut(&number) {
-                        let rested = std::mem::replace(&mut visited.rested, round.rests);
-                        if rested && round.rests {
+                        let rested = std::mem::replace(&mut visited.rested, round.is_idle);
+                        if rested && round.is_idle {
                             self.tables.remove(&number);
                         }
                     }

@@ -24,10 +24,10 @@ mod diagnostics;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 
+pub use diagnostics::by_snapshot::SnapshotRetention;
 pub use diagnostics::chain_stats::ChainStats;
 pub use diagnostics::check::{ItemKind, LiveVersion};
 pub use diagnostics::distribution::Distribution;
-pub use diagnostics::holds::SnapshotHolds;
 pub use diagnostics::inspect::{LinePointer, StoredTuple};
 pub use error::{Error, Result};
 pub use format::header::{TUPLE_HEADER_SIZE, flags};
@@ -36,26 +36,26 @@ pub use format::page::{MAX_TUPLE_SIZE, SPECIAL_SIZE, mask_hints};
 pub use format::redo::HeapRedo;
 pub use format::rows::{PageRows, RowRef, VersionRow};
 pub use maps::room::PAGES_PER_MAP_PAGE;
-pub use memory::arrivals::Arrived;
 pub use memory::bits::MapOptions;
-pub use memory::changed::{ChangeTold, ChangedTables};
+pub use memory::changed_tables::{ChangeFlag, ChangedTables};
 pub use memory::counters::{HeapCounters, HeapStats, Pruned};
-pub use memory::held::Held;
 pub use memory::observer::{KeyObserver, KeysLeft};
 pub use memory::record_id::RecordId;
 pub use memory::removed::{EndedRows, RemovedVersion};
-pub use memory::unmixes::UnmixCount;
+pub use memory::retained::Retained;
+pub use memory::root_changes::RootChangeCount;
+pub use memory::unmix_counter::UnmixCount;
 pub use niwaki_txn::RowLockMode;
-pub use pruning::access::Look;
+pub use pruning::access::PageVisit;
 pub use pruning::freeing::FreeingPaused;
 pub use pruning::tid_store::TidStore;
 pub use pruning::vacuum::{PageVacuum, VacuumRoots};
 pub use relation::{Heap, HeapRegistry, HeapRelation};
-pub use row::alone::Fate;
-pub use row::build::Live;
+pub use row::build_scan::Live;
 pub use row::dead::{DeadProbe, DeadVersions, Deadness};
 pub use row::insert::InsertOptions;
 pub use row::outcome::{Blocker, LiveRow, NewRow, Newest, Outcome, RowTarget, UpdateKind};
+pub use row::pieces::PieceFate;
 pub use row::unique::UniqueProbe;
 
 #[cfg(test)]

@@ -14,16 +14,16 @@ use niwaki_storage::{
 use niwaki_txn::{RowKey, TransactionManager};
 
 use crate::error::Result;
-use crate::memory::arrivals::{Arrivals, Arrived};
 use crate::memory::bits::{MapMemory, MapOptions, VisibilityMap};
-use crate::memory::changed::ChangeTold;
+use crate::memory::changed_tables::ChangeFlag;
+use crate::memory::cleanup_ledger::CleanupLedger;
 use crate::memory::counters::HeapCounters;
 use crate::memory::freespace::FreeSpace;
-use crate::memory::held::HeldVersions;
-use crate::memory::records::Records;
 use crate::memory::removed::RemovedVersions;
-use crate::memory::unindexed::Unindexed;
-use crate::memory::unmixes::Unmixes;
+use crate::memory::retained::RetainedVersions;
+use crate::memory::root_changes::{RootChangeCount, RootChanges};
+use crate::memory::unmix_counter::UnmixCounter;
+use crate::memory::unreferenced::UnreferencedRoots;
 
 /// One heap. Cheap to clone; clones share the state in memory.
 #[derive(Clone, Debug)]
@@ -33,42 +33,42 @@ pub struct HeapRelation {
     /// The fullness, in percent, up to which insertions fill a page.
     pub fillfactor: u8,
     /// The heap's rows are pieces of large values (TOAST chunks), which no index names
-    /// (`alone.rs`).
+    /// (`pieces.rs`).
     pub(crate) pieces: bool,
     /// Roots of rows that move to another root are reported as roots of ended rows are
-    /// ([`HeapRelation::telling_moves`]).
-    pub(crate) tells_moves: bool,
+    /// ([`HeapRelation::reporting_moves`]).
+    pub(crate) reports_moves: bool,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<HeapCounters>,
-    pub(crate) changes: Arc<ChangeTold>,
+    pub(crate) changes: Arc<ChangeFlag>,
 }
 
 /// State of a heap in memory.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) space: FreeSpace,
-    pub(crate) unmixes: Unmixes,
-    pub(crate) unindexed: Unindexed,
+    pub(crate) unmix_counter: UnmixCounter,
+    pub(crate) unreferenced: UnreferencedRoots,
     pub(crate) removed: RemovedVersions,
-    pub(crate) records: Records,
+    pub(crate) ledger: CleanupLedger,
     /// The root change counters of all heaps of the database.
-    pub(crate) arrivals: Arc<Arrivals>,
-    pub(crate) held: HeldVersions,
+    pub(crate) root_changes: Arc<RootChanges>,
+    pub(crate) retained: RetainedVersions,
     pub(crate) map: VisibilityMap,
     /// Percent of a page that insertions leave to updates.
     left_to_updates: AtomicU8,
 }
 
 impl Shared {
-    pub(crate) fn new(map: VisibilityMap, arrivals: Arc<Arrivals>) -> Self {
+    pub(crate) fn new(map: VisibilityMap, root_changes: Arc<RootChanges>) -> Self {
         Self {
             space: FreeSpace::default(),
-            unmixes: Unmixes::default(),
-            unindexed: Unindexed::default(),
+            unmix_counter: UnmixCounter::default(),
+            unreferenced: UnreferencedRoots::default(),
             removed: RemovedVersions::default(),
-            records: Records::default(),
-            arrivals,
-            held: HeldVersions::default(),
+            ledger: CleanupLedger::default(),
+            root_changes,
+            retained: RetainedVersions::default(),
             map,
             left_to_updates: AtomicU8::default(),
         }
@@ -112,23 +112,23 @@ impl HeapRelation {
 
     /// Returns the same heap, whose changes are reported to `changes`.
     #[must_use]
-    pub fn telling_changes(mut self, changes: Arc<ChangeTold>) -> Self {
+    pub fn reporting_changes(mut self, changes: Arc<ChangeFlag>) -> Self {
         self.changes = changes;
         self
     }
 
     /// Requests that a background task looks after the heap's table, though the table was not
     /// changed.
-    pub fn wants_care(&self) {
-        self.changes.tell();
+    pub fn request_maintenance(&self) {
+        self.changes.report();
     }
 
     /// Returns the same heap, for a table whose rows seldom get another root. Then the gardener
     /// also learns about roots that rows leave behind in the indexes. If each update makes a new
     /// root, bottom-up deletion finds such entries anyway.
     #[must_use]
-    pub fn telling_moves(mut self, tells: bool) -> Self {
-        self.tells_moves = tells;
+    pub fn reporting_moves(mut self, reports: bool) -> Self {
+        self.reports_moves = reports;
         self
     }
 
@@ -144,7 +144,7 @@ pub struct HeapRegistry {
     known: Mutex<HashMap<RelFileId, Known>>,
     map_options: MapOptions,
     map_memory: Arc<MapMemory>,
-    arrivals: Arc<Arrivals>,
+    root_changes: Arc<RootChanges>,
 }
 
 /// A heap that may be open.
@@ -190,14 +190,14 @@ impl HeapRegistry {
         let shared = open.unwrap_or_else(|| {
             heaps.retain(|_, known| known.shared.strong_count() > 0);
             let map = VisibilityMap::new(self.map_options, self.map_memory.clone());
-            Arc::new(Shared::new(map, self.arrivals.clone()))
+            Arc::new(Shared::new(map, self.root_changes.clone()))
         });
         heaps.insert(file.id, Known { file, fillfactor, pieces, shared: Arc::downgrade(&shared) });
         HeapRelation {
             file,
             fillfactor,
             pieces,
-            tells_moves: false,
+            reports_moves: false,
             shared,
             counters: Arc::default(),
             changes: Arc::default(),
@@ -219,7 +219,7 @@ impl HeapRegistry {
                     file,
                     fillfactor,
                     pieces,
-                    tells_moves: false,
+                    reports_moves: false,
                     shared,
                     counters: Arc::default(),
                     changes: Arc::default(),
@@ -303,17 +303,17 @@ impl<'e> Heap<'e> {
 
     /// Counts a version that comes to `root`, whose page is latched for writing.
     #[inline]
-    pub(crate) fn note_arrival(&self, root: Tid) {
+    pub(crate) fn note_root_change(&self, root: Tid) {
         debug_assert_ne!(root.offset, OffsetNumber::INVALID, "a root is at a line pointer");
-        self.relation.shared.arrivals.note(root);
+        self.relation.shared.root_changes.note(root);
     }
 
     /// Returns the count for `root`. A pass notes the count while it sees the root's chain under
     /// the page's latch. As long as the count is the same, this view of the chain still holds,
     /// under the latch of any leaf.
     #[inline]
-    pub fn arrived(&self, root: Tid) -> Arrived {
-        self.relation.shared.arrivals.arrived(root)
+    pub fn root_change_count(&self, root: Tid) -> RootChangeCount {
+        self.relation.shared.root_changes.root_change_count(root)
     }
 
     /// Returns the key of a row for locks in memory. A locked root is not freed

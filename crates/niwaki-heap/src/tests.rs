@@ -2,11 +2,11 @@
 //! above.
 
 mod access;
-mod alone;
 mod intervals;
 mod locks;
 mod mixed;
 mod observer;
+mod pieces;
 mod removed;
 mod room;
 mod tail;

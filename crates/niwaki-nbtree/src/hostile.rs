@@ -10,7 +10,7 @@ use niwaki_storage::{BlockNumber, Fork, PageId, RelFileId, Tid};
 use crate::page::change::{self, SplitLeft};
 use crate::page::entry::EntryPlace;
 use crate::page::layout::{IndexPage, Meta, flag};
-use crate::page::lists::{Interval, Merge};
+use crate::page::posting_lists::{Deduplication, KeyRun};
 use crate::page::removal::Removal;
 use crate::page::tuple::{self, LeafTuple, PivotTuple, push_leaf, push_pivot, sort_key};
 use crate::page::wal::{changes, kind};
@@ -113,7 +113,7 @@ fn record_seeds() -> Vec<Vec<u8>> {
     let delete = |entries: &[EntryPlace]| {
         Removal::of(&leaf, entries).expect("entries of the example").encode()
     };
-    let merge = Merge { tids_max: 8, intervals: vec![Interval { first: 4, items: 2 }] };
+    let change = Deduplication { tids_max: 8, runs: vec![KeyRun { first: 4, items: 2 }] };
     let inside = [&4_u16.to_le_bytes()[..], &tuple::tid_bytes(Tid::new(1, 9))].concat();
     let data = |kind: u8, index: u8, data: &[u8]| [&[kind, index][..], data].concat();
     vec![
@@ -129,7 +129,7 @@ fn record_seeds() -> Vec<Vec<u8>> {
         data(kind::DELETE, 0, &delete(&[entry(2, 0), entry(4, 1)])),
         data(kind::INSERT_INSIDE, 0, &inside),
         data(kind::GROW_LIST, 0, &inside),
-        data(kind::DEDUP, 0, &merge.encode()),
+        data(kind::DEDUP, 0, &change.encode()),
         data(kind::CLEAR_DEAD, 0, &2_u16.to_le_bytes()),
         data(kind::HALF_DEAD, 0, &1_u16.to_le_bytes()),
         data(kind::HALF_DEAD, 1, &[]),

@@ -26,7 +26,7 @@ mod cleaning;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 
-pub use cleaning::delete::VacuumSummary;
+pub use cleaning::entry_delete::VacuumSummary;
 pub use cleaning::mark::Marked;
 pub use error::{Error, Result};
 pub use insert::outcome::InsertOutcome;
@@ -36,9 +36,9 @@ pub use memory::stats::IndexStats;
 pub use page::entry::{BatchEntry, EntryPlace, NewEntry};
 pub use page::wal::NbtreeManager;
 pub use scan::batch::{LeafBatch, LeafPrefix, LeafRead, LeafVersion};
-pub use scan::leaves::Scan;
-pub use scan::range::{Direction, KeyBound, KeyRange};
-pub use scan::ranges::{KeyRanges, OneRange, Place, RangeStep};
+pub use scan::key_range::{Direction, KeyBound, KeyRange};
+pub use scan::range_scan::Scan;
+pub use scan::range_source::{OneRange, Place, RangeSource, RangeStep};
 pub use table::{
     DeletionCandidate, DeletionOracle, EntryDecision, EntryVisitor, HeapGlance, NextVisit,
     RemovedInterval, UniqueCheck, UniqueVerdict,

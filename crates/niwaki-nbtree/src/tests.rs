@@ -10,9 +10,9 @@ mod test_table;
 #[cfg(not(feature = "shuttle"))]
 mod bottom_up;
 #[cfg(not(feature = "shuttle"))]
-mod broken;
-#[cfg(not(feature = "shuttle"))]
 mod churn;
+#[cfg(not(feature = "shuttle"))]
+mod damage;
 #[cfg(not(feature = "shuttle"))]
 mod dead_leaves;
 #[cfg(not(feature = "shuttle"))]
@@ -32,7 +32,7 @@ mod replay;
 #[cfg(not(feature = "shuttle"))]
 mod shifts;
 #[cfg(not(feature = "shuttle"))]
-mod table_side;
+mod table_calls;
 #[cfg(not(feature = "shuttle"))]
 mod visitors;
 

@@ -41,7 +41,7 @@ pub mod record {
 }
 
 pub use buffer::{
-    BufferPool, Extension, FileStatistics, Glance, PageRead, PageWrite, Pin, ReadStatistics,
+    BufferPool, Extension, FileStatistics, OptimisticRead, PageRead, PageWrite, Pin, ReadStatistics,
 };
 pub use diagnostics::check::StorageReport;
 pub use diagnostics::compare;
@@ -50,7 +50,7 @@ pub use directory::checkpoint::{
     CheckpointKind, CheckpointParticipant, CheckpointSummary, WriteStatistics,
 };
 pub use directory::failures::BackgroundTask;
-pub use directory::readers::Readers;
+pub use directory::io_workers::IoWorkers;
 pub use directory::storage::{FileChanges, Storage, StorageOptions};
 pub use disk::control::{Control, FORMAT_VERSION};
 pub use disk::file_table::TablePlace;
@@ -60,7 +60,7 @@ pub use ids::{
     BlockNumber, Csn, FIRST_FILE, Fork, Lsn, OffsetNumber, PageId, RelFile, RelFileId, Tid, Xid,
 };
 pub use page::{ItemId, ItemState, Mixed, Page, PageKind};
-pub use recovery::foresight::Foresight;
+pub use recovery::analysis::LogAnalysis;
 pub use recovery::manager::ResourceManager;
 pub use recovery::{RecoverySummary, Redo, RedoPage};
 pub use stream::method::{IoMethod, MethodInUse};

@@ -181,9 +181,9 @@ fn files_change_beside_a_checkpoint() {
     explore(1500, drop_and_checkpoint);
 }
 
-/// Optimistic reads (glances), or latches with a published copy, beside a writer and evictions. A
-/// glance that holds saw one state of the page, not older than changes that were complete before.
-fn glances_beside_changes() {
+/// Optimistic reads, or latches with a published copy, beside a writer and evictions. A
+/// read that holds saw one state of the page, not older than changes that were complete before.
+fn optimistic_reads_beside_changes() {
     const BLOCKS: u32 = 5;
     const ADDED: u64 = 2;
     let env = Env::simulated(Arc::new(MemoryVfs::new()), 1);
@@ -202,15 +202,15 @@ fn glances_beside_changes() {
                     let before = done.load(Ordering::Acquire);
                     for block in 0..BLOCKS {
                         let pool = items.storage.pool();
-                        let Some(glance) = pool.glance(items.page_id(block)) else {
+                        let Some(read) = pool.read_optimistically(items.page_id(block)) else {
                             pool.pin(items.page_id(block)).unwrap().read().publish();
                             continue;
                         };
-                        let count = glance.item_count();
-                        let id = glance.item_id(count);
+                        let count = read.item_count();
+                        let id = read.item_id(count);
                         let mut last = vec![0; usize::from(id.len())];
-                        glance.copy(usize::from(id.offset()), &mut last);
-                        if glance.holds() {
+                        read.copy(usize::from(id.offset()), &mut last);
+                        if read.holds() {
                             assert!(u64::from(count) > before, "{count} items after {before}");
                             assert_eq!(last, item(u64::from(count) - 1), "not one state");
                         }
@@ -231,8 +231,8 @@ fn glances_beside_changes() {
 }
 
 #[test]
-fn glances_see_one_state_and_no_old_one() {
-    explore(1000, glances_beside_changes);
+fn optimistic_reads_see_one_state_and_no_old_one() {
+    explore(1000, optimistic_reads_beside_changes);
 }
 
 /// Checks that the planted bug is found.
@@ -245,9 +245,9 @@ fn finds(bug: &'static str, test: fn()) {
 
 #[test]
 #[ignore = "plants bugs for the whole process: run alone"]
-fn broken_glances_are_found() {
-    finds("glance_unchecked", glances_beside_changes);
-    finds("copy_outlives_change", glances_beside_changes);
+fn broken_optimistic_reads_are_found() {
+    finds("glance_unchecked", optimistic_reads_beside_changes);
+    finds("copy_outlives_change", optimistic_reads_beside_changes);
 }
 
 /// A spread checkpoint, the background writer and sessions that evict, on two files with one
@@ -368,7 +368,7 @@ fn streams_and(io_method: IoMethod, fails: Option<Operation>) {
         vfs.inject(Fault { kind, operation, path_contains, after, sticky: false });
     }
     let workers = usize::from(io_method == IoMethod::Worker);
-    let readers = storage.start_readers(workers).unwrap();
+    let readers = storage.start_io_workers(workers).unwrap();
     let scans: Vec<_> = [BLOCKS, 5]
         .into_iter()
         .map(|wanted| {

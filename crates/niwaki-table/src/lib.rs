@@ -32,13 +32,14 @@ mod build;
 pub use build::check::TableReport;
 pub use build::index_build::BuildOptions;
 pub use build::progress::{BuildProgress, BuildState, Phase};
-pub use build::stale::{StaleEntries, StaleScan};
-pub use cleaning::maintained::MaintenanceStats;
+pub use build::stale_entries::{StaleEntries, StaleScan};
+pub use cleaning::maintenance_stats::MaintenanceStats;
 pub use cleaning::rounds::{Round, Rounds};
 pub use error::{Error, ExpressionError, Result, UniqueViolation};
 pub use niwaki_heap::{
-    ChainStats, Distribution, HeapStats, Held, InsertOptions, LinePointer, MapOptions, PageRows,
-    PageVisibility, RowRef, RowTarget, SnapshotHolds, StoredTuple, VacuumRoots, flags,
+    ChainStats, Distribution, HeapStats, InsertOptions, LinePointer, MapOptions, PageRows,
+    PageVisibility, Retained, RowRef, RowTarget, SnapshotRetention, StoredTuple, VacuumRoots,
+    flags,
 };
 pub use niwaki_nbtree::Direction;
 pub use niwaki_txn::RowLockMode;
@@ -54,14 +55,14 @@ pub use relation::table::Table;
 pub use relation::update_stats::UpdateStats;
 pub use row::conflict::Upsert;
 pub use row::deferred::DeferredKey;
-pub use row::outcome::{ChangedRow, LockOutcome, LockWait, Modify};
+pub use row::outcome::{ChangedRow, LockOutcome, LockWait, ModifyOutcome};
 pub use row::workspace::Workspace;
 pub use scan::bitmap_scan::{BitmapEffort, BitmapScan, BitmapSource};
 pub use scan::fetch::Lookup;
 pub use scan::index_scan::IndexScan;
-pub use scan::keys::{ColumnKeys, ScanKeys};
+pub use scan::scan_keys::{ColumnKeys, ScanKeys};
 pub use scan::seq_scan::SeqScan;
-pub use sorting::records::{KeyedRow, KeyedRows, Layout, Run, RunReader, RunWriter};
+pub use sorting::runs::{KeyedRow, KeyedRows, RecordFormat, Run, RunReader, RunWriter};
 pub use sorting::sort::{SortSpace, Sorted, Sorter};
-pub use sorting::temp::{TempCounts, TempFile, TempFiles, TempQuota, TempSpace};
-pub use values::form::can_have_large_values;
+pub use sorting::temp_files::{TempCounts, TempFile, TempFiles, TempQuota, TempSpace};
+pub use values::placement::can_have_large_values;

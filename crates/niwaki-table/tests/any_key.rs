@@ -4,7 +4,7 @@ mod support;
 
 use niwaki_heap::ItemKind;
 use niwaki_nbtree::IndexStats;
-use niwaki_table::Modify;
+use niwaki_table::ModifyOutcome;
 use niwaki_txn::{Durability, Isolation};
 use support::{Rows, World};
 
@@ -34,7 +34,7 @@ fn update(world: &World, id: i32, new: (i32, i32, &str), commits: bool) -> bool 
         tx.abort();
     }
     world.check();
-    done == Modify::Done { root: target.root }
+    done == ModifyOutcome::Done { root: target.root }
 }
 
 /// Returns the entries inserted, and the entries found to exist already, by index.
@@ -219,7 +219,10 @@ fn line_pointers_of_mixed_roots_come_back() {
         let tx = world.begin(0, Isolation::ReadCommitted);
         let snapshot = tx.snapshot_for_write().unwrap();
         let (target, _) = world.find(&tx, &snapshot, id).expect("a row");
-        assert!(matches!(world.table.delete(&tx, &snapshot, target), Ok(Modify::Done { .. })));
+        assert!(matches!(
+            world.table.delete(&tx, &snapshot, target),
+            Ok(ModifyOutcome::Done { .. })
+        ));
         drop(snapshot);
         tx.commit(Durability::Flush).unwrap();
     }

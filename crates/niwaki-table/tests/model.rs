@@ -10,7 +10,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use niwaki_table::{LockOutcome, LockWait, Modify, RowLockMode, RowTarget};
+use niwaki_table::{LockOutcome, LockWait, ModifyOutcome, RowLockMode, RowTarget};
 use niwaki_txn::{Durability, Error as TransactionError, Isolation, Snapshot, Transaction};
 
 use support::{Rng, Rows, World};
@@ -251,7 +251,7 @@ impl Run {
             result
         };
         match result {
-            Ok(Modify::Done { .. }) => {
+            Ok(ModifyOutcome::Done { .. }) => {
                 assert!(!expected_failure, "id {id}: a lost update at REPEATABLE READ");
                 assert!(!clash, "a second row with id {new_id} was let in");
                 self.view(session).remove(&id);
@@ -270,7 +270,7 @@ impl Run {
         session: usize,
         id: i32,
         expected: bool,
-        result: niwaki_table::Result<Modify>,
+        result: niwaki_table::Result<ModifyOutcome>,
     ) {
         match result {
             Err(niwaki_table::Error::Transaction(TransactionError::SerializationFailure {
@@ -302,7 +302,7 @@ impl Run {
             result
         };
         match result {
-            Ok(Modify::Done { .. }) => {
+            Ok(ModifyOutcome::Done { .. }) => {
                 assert!(!expected_failure, "id {id}: a lost update at REPEATABLE READ");
                 self.view(session).remove(&id);
                 self.touch(session, id);
@@ -373,19 +373,26 @@ impl Run {
         let tx = &open[session].as_ref().expect("begun").tx;
         let first = world.update(tx, &snapshot, target, &old, (id, v, &t)).unwrap();
         match (changed, expected) {
-            (false, _) => assert!(matches!(first, Modify::Done { .. }), "nobody was in the way"),
+            (false, _) => {
+                assert!(matches!(first, ModifyOutcome::Done { .. }), "nobody was in the way")
+            }
             (true, None) => {
-                assert_eq!(first, Modify::Gone, "the row was deleted");
+                assert_eq!(first, ModifyOutcome::Gone, "the row was deleted");
                 tx.next_command().unwrap();
                 return;
             }
             (true, Some(expected)) => {
-                let Modify::Changed(newest) = first else { panic!("{first:?}, not the newest") };
+                let ModifyOutcome::Changed(newest) = first else {
+                    panic!("{first:?}, not the newest")
+                };
                 let values = world.values(&newest.row);
                 assert_eq!(values, (id, expected.0, expected.1), "not the newest version");
                 let old = world.row(id, expected.0, &"x".repeat(expected.1));
                 let again = world.update(tx, &snapshot, newest.target, &old, (id, v, &t)).unwrap();
-                assert!(matches!(again, Modify::Done { .. }), "{again:?} of a row it has locked");
+                assert!(
+                    matches!(again, ModifyOutcome::Done { .. }),
+                    "{again:?} of a row it has locked"
+                );
             }
         }
         tx.next_command().unwrap();
@@ -411,7 +418,7 @@ impl Run {
         } else {
             self.world.update(&tx, &snapshot, target, &old, (id, v, &t)).unwrap()
         };
-        assert!(matches!(done, Modify::Done { .. }), "{done:?}");
+        assert!(matches!(done, ModifyOutcome::Done { .. }), "{done:?}");
         drop(snapshot);
         if aborts {
             tx.abort();

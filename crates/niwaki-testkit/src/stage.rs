@@ -14,8 +14,8 @@ use niwaki_nbtree::KeyRange;
 use niwaki_storage::{Fork, RelFile, RelFileId, Storage, StorageOptions, Xid};
 use niwaki_table::{
     BuildOptions, Direction, Engine, Error, ExpressionError, HeapOnlyUpdates, IndexDefinition,
-    KeyColumn, KeyExpression, KeySource, Lookup, Modify, PageRows, Rounds, RowTarget, ScanKeys,
-    Table, TableDefinition, Workspace,
+    KeyColumn, KeyExpression, KeySource, Lookup, ModifyOutcome, PageRows, Rounds, RowTarget,
+    ScanKeys, Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, Snapshot, TableId, TableLockMode, Transaction,
@@ -305,7 +305,10 @@ impl Stage {
             let snapshot = tx.snapshot_for_write().expect("a snapshot");
             let (target, _) = self.find(tx, &snapshot, id);
             let done = self.table.delete(tx, &snapshot, target).expect("a deletion");
-            assert!(matches!(done, Modify::Done { .. }), "{done:?}, and nobody is in the way");
+            assert!(
+                matches!(done, ModifyOutcome::Done { .. }),
+                "{done:?}, and nobody is in the way"
+            );
             true
         });
     }
@@ -333,7 +336,7 @@ impl Stage {
             let changed = self.table.update(tx, &snapshot, target, &old, &new, &mut work);
             drop(snapshot);
             match changed {
-                Ok(Modify::Done { .. }) => body(),
+                Ok(ModifyOutcome::Done { .. }) => body(),
                 Err(Error::UniqueViolation(_)) => false,
                 other => panic!("{other:?}, and nobody is in the way"),
             }
@@ -465,7 +468,7 @@ impl Stage {
     /// not count.
     pub(crate) fn is_definition_waiting(&self) -> bool {
         let locks = self.engine.transactions().locks();
-        locks.is_wanted_beside(ID, TableLockMode::RowExclusive)
+        locks.has_waiters_excluded_by(ID, TableLockMode::RowExclusive)
     }
 
     /// Prunes every page, as an access does that finds the page short of room.

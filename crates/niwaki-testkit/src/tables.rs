@@ -15,7 +15,8 @@ use niwaki_storage::{
 };
 use niwaki_table::{
     Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, LockOutcome, LockWait,
-    Lookup, Modify, PageRows, Result, RowLockMode, RowTarget, Table, TableDefinition, Workspace,
+    Lookup, ModifyOutcome, PageRows, Result, RowLockMode, RowTarget, Table, TableDefinition,
+    Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Error as TxnError, Isolation as Level, SessionControl, Snapshot,
@@ -516,9 +517,9 @@ impl TableSession {
                 None => table.delete(tx, &snapshot, target)?,
             };
             match outcome {
-                Modify::Done { .. } => return Ok(Reply::Done(1)),
-                Modify::Gone | Modify::SelfModified => return Ok(Reply::Done(0)),
-                Modify::Changed(changed) => {
+                ModifyOutcome::Done { .. } => return Ok(Reply::Done(1)),
+                ModifyOutcome::Gone | ModifyOutcome::SelfModified => return Ok(Reply::Done(0)),
+                ModifyOutcome::Changed(changed) => {
                     target = changed.target;
                     let row = &changed.row;
                     let all = ColumnMask::all(COLUMNS);

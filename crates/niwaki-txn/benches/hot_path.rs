@@ -10,15 +10,15 @@ use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::thread;
 use niwaki_storage::{Lsn, RelFile, RelFileId, Tid, Xid};
 use niwaki_txn::{
-    BeginOptions, CommitLog, Durability, RowKey, RowLockMode, TableId, TableLockMode, Transaction,
-    TransactionManager, TxnOptions, WaitPolicy,
+    BeginOptions, Durability, RowKey, RowLockMode, TableId, TableLockMode, Transaction,
+    TransactionLog, TransactionManager, TxnOptions, WaitPolicy,
 };
 
 /// A log that is always flushed.
 #[derive(Default)]
 struct CountingLog(AtomicU64);
 
-impl CommitLog for CountingLog {
+impl TransactionLog for CountingLog {
     fn append(&self, _: u8, _: Xid, body: &[u8]) -> niwaki_txn::Result<Lsn> {
         Ok(Lsn(self.0.fetch_add(24 + body.len() as u64, Ordering::AcqRel) + 1024))
     }

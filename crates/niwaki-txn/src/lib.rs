@@ -34,14 +34,14 @@ pub use handle::transaction::{BeginOptions, Isolation, Readers, Transaction};
 pub use handle::view::View;
 pub use locks::key::{AdvisoryKey, LockInfo, LockKey, RowKey, TableId, WaitPolicy};
 pub use locks::mode::{RowLockMode, TableLockMode};
-pub use monitoring::holders::{Holders, RegisteredSnapshot};
+pub use monitoring::registered_snapshots::{RegisteredSnapshot, RegisteredSnapshots};
 pub use options::TxnOptions;
 pub use visibility::command::{CommandId, TupleCid};
 pub use visibility::snapshot::{Horizon, Snapshot};
 pub use waiting::advisory::AdvisoryLocks;
-pub use waiting::kept::KeptLock;
 pub use waiting::row::TupleGuard;
-pub use xact::commit_log::{CommitLog, Durability};
+pub use waiting::session_lock::SessionLock;
+pub use xact::transaction_log::{Durability, TransactionLog};
 
 #[cfg(all(test, feature = "loom"))]
 mod model;

@@ -18,7 +18,8 @@ use crate::visibility::snapshot::{Horizon, Registration, SnapshotSlots};
 use crate::xact::directory::XactStates;
 use crate::xact::segment::XIDS_PER_SEGMENT;
 use crate::{
-    BeginOptions, CommitLog, TableId, TableLockMode, TransactionManager, TxnOptions, WaitPolicy,
+    BeginOptions, TableId, TableLockMode, TransactionLog, TransactionManager, TxnOptions,
+    WaitPolicy,
 };
 
 /// Serializes the models: a planted bug applies to the whole process.
@@ -189,7 +190,7 @@ fn no_state_of_another_transaction_is_read() {
 
 struct NoLog;
 
-impl CommitLog for NoLog {
+impl TransactionLog for NoLog {
     fn append(&self, _: u8, _: Xid, _: &[u8]) -> crate::Result<Lsn> {
         Ok(Lsn(100))
     }

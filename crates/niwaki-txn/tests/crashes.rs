@@ -297,7 +297,7 @@ fn ask_beside_moves() {
     let snapshot = reader.snapshot().expect("a slot");
     let first = commit_one(&manager);
     let ask = || {
-        let oldest = manager.oldest_unseen(snapshot.csn());
+        let oldest = manager.snapshot_xmin(snapshot.csn());
         assert!(oldest <= first, "the snapshot does not see {first}, which is before {oldest}");
     };
     let mover = {

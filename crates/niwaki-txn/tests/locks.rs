@@ -12,8 +12,8 @@ use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::thread::{self, JoinHandle};
 use niwaki_storage::{RelFileId, Tid, Xid};
 use niwaki_txn::{
-    AdvisoryKey, AdvisoryLocks, BeginOptions, CommitLog, Durability, Error, Interrupted, LockKey,
-    Result, RowKey, RowLockMode, SessionControl, TableId, TableLockMode, Transaction,
+    AdvisoryKey, AdvisoryLocks, BeginOptions, Durability, Error, Interrupted, LockKey, Result,
+    RowKey, RowLockMode, SessionControl, TableId, TableLockMode, Transaction, TransactionLog,
     TransactionManager, TxnOptions, WaitPolicy, XidStatus,
 };
 use support::CountingLog;
@@ -227,27 +227,27 @@ fn a_table_is_wanted_while_somebody_waits_for_it() {
     assert!(try_lock(&holder, 1, TableLockMode::ShareUpdateExclusive));
     assert!(try_lock(&reader, 1, TableLockMode::AccessShare));
     assert!(!try_lock(&holder, 1, TableLockMode::AccessExclusive), "somebody reads");
-    assert!(!locks.is_wanted(table), "and does not wait");
+    assert!(!locks.has_waiters(table), "and does not wait");
     drop(reader);
     assert!(try_lock(&holder, 1, TableLockMode::AccessExclusive));
     let kept = holder.keep_table_lock(table, TableLockMode::AccessExclusive).unwrap();
-    assert!(!locks.is_wanted(table));
+    assert!(!locks.has_waiters(table));
     let (session, waits) = spawn(&manager, |tx| lock(tx, 1, TableLockMode::AccessShare).unwrap());
     until_waiting(&session);
-    assert!(locks.is_wanted(table) && !locks.is_wanted(TableId(2)));
-    let beside = |held| locks.is_wanted_beside(table, held);
+    assert!(locks.has_waiters(table) && !locks.has_waiters(TableId(2)));
+    let beside = |held| locks.has_waiters_excluded_by(table, held);
     assert!(!beside(TableLockMode::ShareUpdateExclusive), "a reader waits for the other lock only");
     assert!(beside(TableLockMode::AccessExclusive));
     drop(kept);
     assert!(waits.join().unwrap(), "it excludes no reader any more");
-    assert!(!locks.is_wanted(table));
+    assert!(!locks.has_waiters(table));
     assert!(locks.holds_table(&holder, table, TableLockMode::ShareUpdateExclusive));
     let (session, waits) = spawn(&manager, |tx| lock(tx, 1, TableLockMode::Share).unwrap());
     until_waiting(&session);
-    assert!(locks.is_wanted(table), "what it waits for is held all along");
+    assert!(locks.has_waiters(table), "what it waits for is held all along");
     assert!(beside(TableLockMode::ShareUpdateExclusive));
     assert!(!beside(TableLockMode::AccessShare));
-    assert!(!locks.is_wanted_beside(TableId(2), TableLockMode::AccessExclusive));
+    assert!(!locks.has_waiters_excluded_by(TableId(2), TableLockMode::AccessExclusive));
     drop(holder);
     assert!(waits.join().unwrap());
     assert_eq!(locks.infos(), []);
@@ -267,7 +267,7 @@ fn a_kept_lock_outlives_its_transaction() {
     let other = begin(&manager);
     assert!(!try_lock(&other, 1, MODE) && try_lock(&other, 1, TableLockMode::RowExclusive));
     drop(other);
-    // The kept lock counts for the session's next transactions too, and stays when they end.
+    // The session lock counts for the session's next transactions too, and stays when they end.
     for _ in 0..2 {
         let next = manager.begin(&control, BeginOptions::default()).unwrap();
         assert!(try_lock(&next, 1, MODE) && try_lock(&next, 1, TableLockMode::AccessShare));

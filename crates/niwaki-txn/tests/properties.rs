@@ -9,8 +9,8 @@ use std::sync::Arc;
 use niwaki_env::Env;
 use niwaki_storage::{Csn, RelFileId, Tid, Xid};
 use niwaki_txn::{
-    BeginOptions, CommitLog, Durability, Isolation, Result, RowKey, RowLockMode, Snapshot, TableId,
-    TableLockMode, Transaction, TransactionManager, TxnOptions, WaitPolicy,
+    BeginOptions, Durability, Isolation, Result, RowKey, RowLockMode, Snapshot, TableId,
+    TableLockMode, Transaction, TransactionLog, TransactionManager, TxnOptions, WaitPolicy,
 };
 use proptest::prelude::*;
 use support::CountingLog;

@@ -15,7 +15,7 @@ use niwaki_env::Env;
 use niwaki_env::memory::{self, Counting};
 use niwaki_storage::{RelFileId, Tid};
 use niwaki_txn::{
-    BeginOptions, CommitLog, Result, RowKey, RowLockMode, TransactionManager, TxnOptions,
+    BeginOptions, Result, RowKey, RowLockMode, TransactionLog, TransactionManager, TxnOptions,
 };
 use support::CountingLog;
 

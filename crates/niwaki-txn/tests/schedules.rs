@@ -17,9 +17,9 @@ use niwaki_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, thread};
 use niwaki_storage::{Csn, Lsn, RelFile, RelFileId, Tid, Xid};
 use niwaki_txn::{
-    BeginOptions, CommitLog, Durability, Error, Isolation, LockKey, Result, RowKey, RowLockMode,
-    SessionControl, TableId, TableLockMode, Transaction, TransactionManager, TxnOptions,
-    WaitPolicy, XidStatus,
+    BeginOptions, Durability, Error, Isolation, LockKey, Result, RowKey, RowLockMode,
+    SessionControl, TableId, TableLockMode, Transaction, TransactionLog, TransactionManager,
+    TxnOptions, WaitPolicy, XidStatus,
 };
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -56,7 +56,7 @@ struct SlowLog {
     flushed: AtomicU64,
 }
 
-impl CommitLog for SlowLog {
+impl TransactionLog for SlowLog {
     fn append(&self, _: u8, _: Xid, _: &[u8]) -> Result<Lsn> {
         Ok(Lsn(self.end.fetch_add(10, Ordering::AcqRel) + 110))
     }

@@ -9,7 +9,7 @@ use niwaki_table::{PageRows, Result, Table};
 use niwaki_txn::{Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum, compare};
 
-use crate::rests::Rests;
+use crate::delay::DelayPoints;
 use crate::vacuum::VacuumOptions;
 
 /// The number of rows that a sample aims at, and the most blocks that it is taken from. It is
@@ -82,10 +82,10 @@ pub fn analyze(
     let mut row = vec![Datum::Null; width];
     let mut bytes = vec![0; width];
     let mut page = PageRows::new();
-    let rests = Rests::new(tx.session(), options.cost);
+    let delays = DelayPoints::new(tx.session(), options.cost);
     let mut ahead = table.heap().ahead(chosen.iter().copied(), options.read_ahead);
     while let Some(block) = ahead.next() {
-        rests.rest(ahead.take_reads(), false)?;
+        delays.delay_point(ahead.take_reads(), false)?;
         let mut scan = table.seq_scan(block..block + 1).ahead(table, ReadAhead::NONE);
         scan.next_page(table, tx, snapshot, &mut page)?;
         for stored in page.iter() {
@@ -127,7 +127,7 @@ pub fn analyze(
         .into_iter()
         .enumerate()
         .map(|(column, values)| {
-            rests.rest(0, false)?;
+            delays.delay_point(0, false)?;
             Ok(describe(table, column, values, rows))
         })
         .collect::<Result<Vec<_>>>()?;

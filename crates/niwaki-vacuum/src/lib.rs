@@ -3,8 +3,8 @@
 
 mod analyze;
 mod cost;
+mod delay;
 mod progress;
-mod rests;
 mod skip;
 mod truncate;
 mod vacuum;

@@ -22,12 +22,12 @@ impl BlocksToRead {
     pub(crate) fn next(
         &mut self,
         blocks: u32,
-        said: impl Fn(u32) -> PageVisibility,
+        visibility: impl Fn(u32) -> PageVisibility,
     ) -> Option<u32> {
         while self.next < blocks {
             let block = self.next;
             self.next += 1;
-            if self.skips.is_none_or(|enough| said(block) < enough) {
+            if self.skips.is_none_or(|enough| visibility(block) < enough) {
                 return Some(block);
             }
             self.skipped += 1;
@@ -55,14 +55,15 @@ mod tests {
         for blocks in 0..=6u32 {
             for number in 0..3usize.pow(blocks) {
                 let map: Vec<_> = (0..blocks).map(|at| SAID[number / 3usize.pow(at) % 3]).collect();
-                let said = |block: u32| map[block as usize];
+                let visibility = |block: u32| map[block as usize];
                 for skips in [None, Some(AllVisible), Some(AllFrozen)] {
                     let mut pass = BlocksToRead::new(skips);
-                    let read: Vec<u32> = std::iter::from_fn(|| pass.next(blocks, said)).collect();
+                    let read: Vec<u32> =
+                        std::iter::from_fn(|| pass.next(blocks, visibility)).collect();
                     let must = |block: &u32| match skips {
                         None => true,
-                        Some(AllFrozen) => said(*block) != AllFrozen,
-                        Some(_) => said(*block) == Unknown,
+                        Some(AllFrozen) => visibility(*block) != AllFrozen,
+                        Some(_) => visibility(*block) == Unknown,
                     };
                     assert_eq!(read, (0..blocks).filter(must).collect::<Vec<_>>(), "{map:?}");
                     assert_eq!(pass.skipped() + read.len() as u32, blocks);
@@ -74,10 +75,10 @@ mod tests {
     #[test]
     fn follows_a_heap_that_grows() {
         let mut pass = BlocksToRead::new(Some(AllVisible));
-        let said = |block| if block == 1 { Unknown } else { AllVisible };
-        assert_eq!(pass.next(1, said), None);
-        assert_eq!(pass.next(2, said), Some(1));
-        assert_eq!(pass.next(3, said), None);
+        let visibility = |block| if block == 1 { Unknown } else { AllVisible };
+        assert_eq!(pass.next(1, visibility), None);
+        assert_eq!(pass.next(2, visibility), Some(1));
+        assert_eq!(pass.next(3, visibility), None);
         assert_eq!(pass.skipped(), 2);
     }
 }

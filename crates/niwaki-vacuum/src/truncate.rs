@@ -25,7 +25,7 @@ use niwaki_env::SIMULATED;
 use niwaki_env::seeded_bug;
 use niwaki_heap::Heap;
 use niwaki_table::Result;
-use niwaki_txn::{KeptLock, TableId, TableLockMode, Transaction, WaitPolicy};
+use niwaki_txn::{SessionLock, TableId, TableLockMode, Transaction, WaitPolicy};
 
 /// The length of an empty tail, in pages, that is worth the lock, whatever the heap's size.
 const WORTH_PAGES: u32 = 1000;
@@ -61,11 +61,11 @@ impl LockedTable<'_> {
 
     /// Excludes all other sessions until the returned lock is dropped. Returns `None` when a
     /// session uses the table, or waits for it.
-    fn exclude(&self) -> Result<Option<KeptLock>> {
+    fn exclude(&self) -> Result<Option<SessionLock>> {
         self.assert_held();
         const MODE: TableLockMode = TableLockMode::AccessExclusive;
         let locks = self.transaction.manager().locks();
-        if self.is_wanted()
+        if self.has_waiters()
             || !locks.acquire_table(self.transaction, self.id, MODE, WaitPolicy::Skip)?
         {
             return Ok(None);
@@ -76,15 +76,15 @@ impl LockedTable<'_> {
     }
 
     /// Returns true when a session waits for the table.
-    fn is_wanted(&self) -> bool {
-        self.transaction.manager().locks().is_wanted(self.id) && !seeded_bug!("tail-unyielding")
+    fn has_waiters(&self) -> bool {
+        self.transaction.manager().locks().has_waiters(self.id) && !seeded_bug!("tail-unyielding")
     }
 
     /// Returns true when a session waits that gets the table only when this vacuum has ended.
-    fn holds_up(&self) -> bool {
+    fn blocks_waiters(&self) -> bool {
         const HELD: TableLockMode = TableLockMode::ShareUpdateExclusive;
         let locks = self.transaction.manager().locks();
-        locks.is_wanted_beside(self.id, HELD) && !seeded_bug!("tail-unyielding")
+        locks.has_waiters_excluded_by(self.id, HELD) && !seeded_bug!("tail-unyielding")
     }
 }
 
@@ -103,7 +103,10 @@ fn empty_tail(
 ) -> Result<u32> {
     let blocks = heap.blocks()?;
     let mut tail = 0;
-    while tail < PIECE.min(blocks) && !table.holds_up() && heap.holds_nothing(blocks - tail - 1)? {
+    while tail < PIECE.min(blocks)
+        && !table.blocks_waiters()
+        && heap.is_empty_page(blocks - tail - 1)?
+    {
         tail += 1;
         rest()?;
     }
@@ -136,16 +139,16 @@ pub(crate) fn truncate(
     while tail > 0 && tries < TRIES {
         let gone = match table.exclude()? {
             // The tail may have got rows: the pages are looked at again.
-            Some(_excluded) => heap.cut_tail(tail, &mut || table.is_wanted())?,
+            Some(_excluded) => heap.cut_tail(tail, &mut || table.has_waiters())?,
             None => 0,
         };
         debug_assert!(gone <= tail, "{gone} pages were cut off, of {tail} that held nothing");
         cut += gone;
         tries = if gone > 0 { 0 } else { tries + 1 };
-        if table.holds_up() {
+        if table.blocks_waiters() {
             break;
         }
-        let wait = gone == 0 || table.is_wanted();
+        let wait = gone == 0 || table.has_waiters();
         rest(if wait { pause } else { Duration::ZERO })?;
         tail = empty_tail(heap, table, &mut || rest(Duration::ZERO))?;
     }

@@ -19,8 +19,8 @@ use niwaki_table::{Error, PageVisibility, Result, Table, VacuumRoots};
 use niwaki_txn::{Horizon, SessionControl};
 
 use crate::cost::CostOptions;
+use crate::delay::DelayPoints;
 use crate::progress::{VacuumPhase, VacuumProgress};
-use crate::rests::Rests;
 use crate::skip::BlocksToRead;
 use crate::truncate::{LockedTable, truncate};
 
@@ -191,15 +191,15 @@ pub fn vacuum(
         locked: locked.filter(|_| options.truncate),
         options,
         freeze_before: Xid(next.saturating_sub(options.freeze_min_age)),
-        begun: table.engine().transactions().horizon(),
-        rests: Rests::new(session, options.cost),
+        first_horizon: table.engine().transactions().horizon(),
+        delays: DelayPoints::new(session, options.cost),
         summary: VacuumSummary::default(),
         roots: VacuumRoots::default(),
     };
     let progress = &options.progress;
     progress.blocks_total(table.blocks()?);
     progress.roots_bytes_max(options.memory_bytes);
-    progress.indexes_total(kept_up(table).len());
+    progress.indexes_total(ready_indexes(table).len());
     let paused = table.heap().pause_freeing();
     pass.scan(&paused)?;
     pass.finish_roots(&paused)?;
@@ -213,7 +213,7 @@ pub fn vacuum(
         values.save_free_space()?;
     }
     pass.summary.assert_state();
-    Ok(VacuumSummary { reads: pass.rests.reads(), ..pass.summary })
+    Ok(VacuumSummary { reads: pass.delays.reads(), ..pass.summary })
 }
 
 struct Pass<'t> {
@@ -223,8 +223,8 @@ struct Pass<'t> {
     options: &'t VacuumOptions,
     freeze_before: Xid,
     /// The horizon at the beginning of the vacuum.
-    begun: Horizon,
-    rests: Rests<'t>,
+    first_horizon: Horizon,
+    delays: DelayPoints<'t>,
     summary: VacuumSummary,
     /// The roots whose entries the next visit of the indexes removes.
     roots: VacuumRoots,
@@ -246,19 +246,20 @@ impl Pass<'_> {
             // Read anew for each page: this costs little, and covers snapshots that ended
             // meanwhile.
             let horizon = table.engine().transactions().horizon();
-            let tell = self.may_leave_roots()?;
+            let report = self.may_leave_roots()?;
             let (before, roots) = (self.freeze_before, &mut self.roots);
-            let found = heap.vacuum_page(block, &horizon, before, tell, roots)?;
+            let found = heap.vacuum_page(block, &horizon, before, report, roots)?;
             let summary = &mut self.summary;
             summary.pages += 1;
             summary.removed += u64::from(found.pruned.removed);
             summary.frozen += u64::from(found.pruned.frozen);
             summary.remaining += u64::from(found.pruned.remaining);
-            summary.held += u64::from(found.pruned.held);
+            summary.held += u64::from(found.pruned.retained);
             summary.assert_state();
             self.options.progress.blocks_scanned(block);
-            self.tell_roots();
-            self.rests.rest(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;
+            self.report_roots();
+            self.delays
+                .delay_point(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;
             let full = self.roots.memory_bytes() >= self.options.memory_bytes;
             if full && self.options.index_cleanup != IndexCleanup::Off {
                 self.clean(paused)?;
@@ -270,7 +271,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn tell_roots(&self) {
+    fn report_roots(&self) {
         self.options.progress.roots_bytes(self.roots.memory_bytes());
         self.options.progress.roots(self.roots.len());
     }
@@ -325,11 +326,12 @@ impl Pass<'_> {
         while let Some(block) = stream.next(pool, &mut || {
             Ok::<_, Error>(blocks.next(values.blocks()?, |at| values.page_visibility(at)))
         })? {
-            let (begun, before) = (&self.begun, self.freeze_before);
-            let found = values.vacuum_page(block, begun, before, left, &mut none)?;
+            let (horizon, before) = (&self.first_horizon, self.freeze_before);
+            let found = values.vacuum_page(block, horizon, before, left, &mut none)?;
             self.summary.value_pages += 1;
             self.summary.pieces_removed += u64::from(found.pruned.removed);
-            self.rests.rest(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;
+            self.delays
+                .delay_point(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;
         }
         Ok(())
     }
@@ -338,7 +340,7 @@ impl Pass<'_> {
     /// `begun` is called if such pages exist.
     fn cut_tail(&self, heap: &Heap<'_>, begun: &mut dyn FnMut()) -> Result<u32> {
         let Some(locked) = self.locked else { return Ok(0) };
-        let pause = &mut |nap| self.rests.rest_and_nap(nap);
+        let pause = &mut |nap| self.delays.delay_point_and_nap(nap);
         truncate(heap, &locked, self.options.truncate_pause, begun, pause)
     }
 
@@ -369,23 +371,23 @@ impl Pass<'_> {
         cleaning.retain(|root| !unclean.contains(root));
         for (block, offsets) in by_block(&cleaning) {
             self.summary.cleared += heap.clear_mixed(block, &offsets)?.len() as u64;
-            self.rests.rest(0, true)?;
+            self.delays.delay_point(0, true)?;
         }
-        self.tell_roots();
+        self.report_roots();
         Ok(())
     }
 
     /// Visits the indexes, several of them at the same time. Returns the mixed roots that must stay
     /// mixed.
     fn clean_indexes(&mut self, roots: &VacuumRoots) -> Result<BTreeSet<Tid>> {
-        let (table, rests, read_ahead) = (self.table, &self.rests, self.options.read_ahead);
+        let (table, delays, read_ahead) = (self.table, &self.delays, self.options.read_ahead);
         let visit = |index| {
             let mut unclean = BTreeSet::new();
-            let rest = &mut |reads, changed| rests.rest(reads, changed);
-            let done = table.clean_index(index, roots, &mut unclean, read_ahead, rest)?;
+            let rest = &mut |reads, changed| delays.delay_point(reads, changed);
+            let done = table.vacuum_index(index, roots, &mut unclean, read_ahead, rest)?;
             Ok::<_, Error>((done.removed, unclean))
         };
-        let indexes = kept_up(table);
+        let indexes = ready_indexes(table);
         let count = indexes.len();
         let mut unclean = BTreeSet::new();
         let mut begin = 0;
@@ -446,7 +448,7 @@ impl Pass<'_> {
             let freed = heap.free_dead(paused, block, &offsets, &horizon)?;
             self.summary.freed += u64::from(freed);
             self.options.progress.blocks_vacuumed(block + 1);
-            self.rests.rest(ahead.take_reads(), freed > 0)?;
+            self.delays.delay_point(ahead.take_reads(), freed > 0)?;
         }
         Ok(())
     }
@@ -454,7 +456,7 @@ impl Pass<'_> {
 
 /// Returns the numbers of the indexes that take entries. The contents of the others are not read,
 /// and a build gives them another file.
-fn kept_up(table: &Table) -> Vec<usize> {
+fn ready_indexes(table: &Table) -> Vec<usize> {
     let indexes = table.definition().indexes.iter().enumerate();
     indexes.filter(|(_, index)| index.ready).map(|(number, _)| number).collect()
 }

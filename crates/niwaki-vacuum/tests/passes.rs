@@ -5,11 +5,12 @@
 #[path = "../../niwaki-table/tests/support/mod.rs"]
 mod support;
 
-mod rests;
+mod hooked_clock;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use hooked_clock::HookedClock;
 use niwaki_env::Env;
 use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU64, Ordering};
 use niwaki_env::vfs::{MemoryVfs, Vfs};
@@ -18,7 +19,6 @@ use niwaki_storage::{ReadAhead, Xid};
 use niwaki_table::Error;
 use niwaki_txn::{Durability, Isolation};
 use niwaki_vacuum::{CostOptions, IndexCleanup, VacuumOptions, vacuum};
-use rests::HookedClock;
 use support::{Rows, World, open_engine_in};
 
 const ROWS: i32 = 240;

@@ -74,7 +74,7 @@ fn insertions_that_are_rolled_back_take_no_room() {
 /// Changes of more than a page of 200 rows are rolled back, or fail, again and again. Every fourth
 /// time another transaction commits before. A table of 64 kB once grew to megabytes, because the
 /// full pages that such a change left behind were not reported. Now they are noted with their
-/// transaction (`filled.rs`).
+/// transaction (`uncommitted_pages.rs`).
 fn under_failing(change: &str, error: &str) {
     let env = Env::memory();
     let database = open(&env);

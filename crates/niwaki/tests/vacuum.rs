@@ -1,16 +1,16 @@
 //! VACUUM: effects of its options, its progress and final reports, and its effects on a session.
 
 mod common;
-#[path = "../../niwaki-vacuum/tests/rests/mod.rs"]
-mod rests;
+#[path = "../../niwaki-vacuum/tests/hooked_clock/mod.rs"]
+mod hooked_clock;
 
 use std::sync::Arc;
 
 use common::run;
+use hooked_clock::HookedClock;
 use niwaki::{ColumnInfo, Database, Datum, Options, ResultSink, RowSink, Session, SqlError};
 use niwaki_env::Env;
 use niwaki_env::sync::{Mutex, thread};
-use rests::HookedClock;
 
 /// Opens a database whose clock can be hooked. Returns the clock too.
 fn open() -> (Database, Arc<HookedClock>) {

@@ -12,7 +12,7 @@ const OF_A_FOLDER: [&str; 9] =
     ["check", "error", "hostile", "lib", "main", "mod", "stats", "tests", "wal"];
 
 /// Folders with a name beside its own plural. The list only shrinks.
-const PLURALS: &[(&str, &str)] = &[("crates/niwaki-nbtree/src/scan", "range")];
+const PLURALS: &[(&str, &str)] = &[];
 
 /// Names that several files of one crate have. The list only shrinks.
 const REPEATED: &[&str] = &[

@@ -15,7 +15,7 @@ use niwaki_storage::Csn;
 use niwaki_system::monitor::activity::Activities;
 use niwaki_system::monitor::progress::Vacuums;
 use niwaki_table::{Engine, Table, TableStats};
-use niwaki_txn::{Holders, SessionControl, TableId};
+use niwaki_txn::{RegisteredSnapshots, SessionControl, TableId};
 use niwaki_vacuum::VacuumOptions;
 
 use crate::autovacuum::limits::AutovacuumSettings;
@@ -109,7 +109,7 @@ impl Autovacuum {
     pub(super) fn look_around(&self) -> usize {
         let states: Vec<Arc<CatalogState>> =
             self.databases.all().iter().map(|open| open.catalog().state_arc()).collect();
-        let holders = self.engine.transactions().holders();
+        let holders = self.engine.transactions().registered_snapshots();
         let mut memory = self.memory.lock();
         let Memory { round, tables } = &mut *memory;
         *round += 1;
@@ -150,7 +150,7 @@ impl Autovacuum {
     fn need_now(
         &self,
         relation: &Arc<Relation>,
-        holders: &Holders,
+        holders: &RegisteredSnapshots,
         remembered: &mut Remembered,
     ) -> Need {
         let Some(table) = &relation.table else { return Need::default() };
@@ -186,7 +186,7 @@ impl Autovacuum {
         &self,
         relation: &Relation,
         table: &Table,
-        holders: &Holders,
+        holders: &RegisteredSnapshots,
         (left, left_at): (u64, Csn),
     ) -> Result<Numbers> {
         let stats = table.maintenance_stats();
@@ -201,7 +201,7 @@ impl Autovacuum {
             pages: table.blocks()?,
             hidden_pages: table.hidden_pages()?,
             dead: stats.dead,
-            held: left.max(table.noted_holds(holders).versions),
+            held: left.max(table.noted_retention(holders).versions),
             inserted: stats.inserted,
             modified: stats.modified,
             vacuumed: stats.vacuumed,
@@ -212,7 +212,7 @@ impl Autovacuum {
     /// Returns the needs of a table that is locked now. Another session may have done the work
     /// meanwhile.
     pub(super) fn still_needs(&self, table: TableId, relation: &Arc<Relation>) -> Need {
-        let holders = self.engine.transactions().holders();
+        let holders = self.engine.transactions().registered_snapshots();
         let mut memory = self.memory.lock();
         let remembered = memory.tables.entry(table).or_default();
         remembered.at_rest = None;

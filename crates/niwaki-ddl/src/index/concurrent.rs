@@ -25,7 +25,7 @@ use niwaki_sql::utility::{CreateIndex, Drop, Name, Reindex, ReindexTarget};
 use niwaki_sql::{Result, SqlError};
 use niwaki_system::monitor::progress::ProgressEntry;
 use niwaki_table::Phase;
-use niwaki_txn::{KeptLock, TableLockMode};
+use niwaki_txn::{SessionLock, TableLockMode};
 
 use crate::definer::{Definer, is_not, table_of};
 use crate::index::new_index::NewIndex;
@@ -41,7 +41,7 @@ const BUILD: TableLockMode = TableLockMode::ShareRowExclusive;
 /// Hold on the table through all steps: the lock, and the pause in freeing its line pointers.
 struct Kept {
     _freeing: FreeingPaused,
-    _lock: KeptLock,
+    _lock: SessionLock,
 }
 
 impl Definer<'_> {

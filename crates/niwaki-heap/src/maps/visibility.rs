@@ -121,7 +121,7 @@ impl<'e> Heap<'e> {
         map.all_visible.store(all_visible, Ordering::Relaxed);
         // Background tasks look at pages that a former run left without bits once the table is
         // used.
-        self.relation.changes.tell();
+        self.relation.changes.report();
         map.loaded.store(true, Ordering::Release);
         Ok(())
     }
@@ -362,7 +362,7 @@ impl<'e> Heap<'e> {
                 removes,
             },
         )?;
-        self.relation.changes.tell();
+        self.relation.changes.report();
         Ok(())
     }
 

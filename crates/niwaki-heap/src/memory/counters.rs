@@ -44,7 +44,7 @@ counters! {
     freed,
     /// Removed versions that may have left index entries behind. The observer or the gardener got
     /// them, if there was room.
-    told,
+    reported,
     /// Removed versions for which the gardener had no room, and roots that were forgotten because
     /// the indexes changed. Both wait for vacuum.
     forgotten,
@@ -70,7 +70,7 @@ pub struct Pruned {
     /// other pages.
     pub chains: u32,
     /// Versions that have ended, and stay because open snapshots see them.
-    pub held: u32,
+    pub retained: u32,
     /// Versions that stay, without stubs.
     pub remaining: u32,
 }

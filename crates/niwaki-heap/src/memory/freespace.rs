@@ -18,8 +18,8 @@
 //!
 //! Rolled-back rows leave no hint on their page. So the session that filled a page looks at it
 //! before it goes to another one. If an inserter of the page is still running at that time, the
-//! page is noted with that transaction (`filled.rs`). The page becomes unknown again once the
-//! transaction is rolled back.
+//! page is noted with that transaction (`uncommitted_pages.rs`). The page becomes unknown again
+//! once the transaction is rolled back.
 //!
 //! A page that an inserter has taken reads as full until the inserter gives it back, so that
 //! concurrent inserters work on different pages.
@@ -29,7 +29,7 @@ use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64,
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::{Csn, Xid};
 
-use crate::memory::filled::Filled;
+use crate::memory::uncommitted_pages::UncommittedPages;
 
 /// Bytes of room that one unit of the map stands for. One byte per page then covers a whole page.
 const UNIT: usize = 32;
@@ -68,7 +68,7 @@ pub(crate) struct FreeSpace {
     /// The number of passes that readers made.
     pub(crate) reader_passes: AtomicU32,
     /// Pages filled by transactions that may still be rolled back.
-    pub(crate) filled: Filled,
+    pub(crate) uncommitted: UncommittedPages,
 }
 
 impl Default for FreeSpace {
@@ -83,7 +83,7 @@ impl Default for FreeSpace {
             owed: AtomicU32::new(0),
             round: AtomicU64::new(0),
             reader_passes: AtomicU32::new(0),
-            filled: Filled::default(),
+            uncommitted: UncommittedPages::default(),
         }
     }
 }
@@ -187,10 +187,10 @@ impl FreeSpace {
     }
 
     /// Notes a full page with rows of a transaction that is running.
-    pub(crate) fn note_filled(&self, xid: Xid, block: u32) {
+    pub(crate) fn note_uncommitted(&self, xid: Xid, block: u32) {
         // Pages for which the note has no room become unknown, whatever the outcome of their
         // transactions.
-        if let Some(pages) = self.filled.note(xid, block) {
+        if let Some(pages) = self.uncommitted.note(xid, block) {
             pages.for_each(|block| self.expect_room(block));
         }
     }

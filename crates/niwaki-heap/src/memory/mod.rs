@@ -1,20 +1,20 @@
 //! The memory of an open heap between operations: hints, queues and counts.
 //!
-//! Everything here is bounded, and gone after a restart. The order: counters and flags
-//! (`counters`, `changed`, `arrivals`, `unmixes`), the two maps (`bits`, `filled`, `freespace`),
-//! then what passes leave for later (`record_id`, `observer`, `records`, `removed`, `unindexed`,
-//! `held`).
+//! Everything here is bounded, and gone after a restart. The order: counters and flags (`counters`,
+//! `changed_tables`, `root_changes`, `unmix_counter`), the two maps (`bits`, `uncommitted_pages`,
+//! `freespace`), then what passes leave for later (`record_id`, `observer`, `cleanup_ledger`,
+//! `removed`, `unreferenced`, `retained`).
 
-pub(crate) mod arrivals;
 pub(crate) mod bits;
-pub(crate) mod changed;
+pub(crate) mod changed_tables;
+pub(crate) mod cleanup_ledger;
 pub(crate) mod counters;
-pub(crate) mod filled;
 pub(crate) mod freespace;
-pub(crate) mod held;
 pub(crate) mod observer;
 pub(crate) mod record_id;
-pub(crate) mod records;
 pub(crate) mod removed;
-pub(crate) mod unindexed;
-pub(crate) mod unmixes;
+pub(crate) mod retained;
+pub(crate) mod root_changes;
+pub(crate) mod uncommitted_pages;
+pub(crate) mod unmix_counter;
+pub(crate) mod unreferenced;

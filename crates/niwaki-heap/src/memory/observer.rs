@@ -23,8 +23,8 @@ use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
 use niwaki_storage::Tid;
 
 use crate::format::rows::RowRef;
-use crate::memory::arrivals::Arrived;
 use crate::memory::record_id::RecordId;
+use crate::memory::root_changes::RootChangeCount;
 
 /// Number of keys that [`KeysLeft`] has room for from the start, with [`KEY_BYTES`] for their
 /// bytes. Most tables need no more for all keys of a version, so memory is allocated once.
@@ -107,9 +107,16 @@ pub trait KeyObserver: fmt::Debug + Send + Sync {
     fn keys_left(&self, gone: RowRef<'_>, stay: &[RowRef<'_>], left: &mut KeysLeft) -> bool;
 
     /// Remembers these entries of a root (stale-entry candidates) for a later clean-up, which
-    /// [`crate::Heap::seen_to`] reports. A forgotten entry stays counted. As long as no version has
-    /// come to the root since `arrived`, no version in its chain has these keys.
-    fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>, arrived: Arrived);
+    /// [`crate::Heap::note_cleaned`] reports. A forgotten entry stays counted. As long as no
+    /// version has come to the root since `root_change_count`, no version in its chain has these
+    /// keys.
+    fn suspect(
+        &self,
+        left: &KeysLeft,
+        root: Tid,
+        record: Option<RecordId>,
+        root_change_count: RootChangeCount,
+    );
 
     /// Returns whether optional passes shall add no more entries: too many wait for clean-up
     /// already, and entries beyond the limit are forgotten.

@@ -1,4 +1,4 @@
-//! Identity of a record in the clean-up ledger (`records.rs`).
+//! Identity of a record in the clean-up ledger (`cleanup_ledger.rs`).
 
 use std::num::NonZeroU64;
 

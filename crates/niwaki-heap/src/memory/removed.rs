@@ -38,7 +38,7 @@ const _: () = assert!(BYTES_MAX / 2 >= 2 * PAGE_SIZE, "a pass would forget versi
 pub struct RemovedVersion {
     /// Root of the version's chain; may be another row's by now.
     pub root: Tid,
-    /// The root's record, which counts it until [`crate::Heap::seen_to`].
+    /// The root's record, which counts it until [`crate::Heap::note_cleaned`].
     pub record: Option<RecordId>,
     /// True if no version of the chain remained after the removal: then no version there can have
     /// its key.
@@ -94,8 +94,8 @@ pub(crate) struct RemovedVersions {
     /// Rows of a heap of pieces that will go.
     pub(crate) ended: Queue<EndedRows>,
     /// Number of entries that the table's observer got at once, less the entries that
-    /// [`crate::Heap::take_told`] took. A hint.
-    pub(crate) told: AtomicUsize,
+    /// [`crate::Heap::take_reported`] took. A hint.
+    pub(crate) reported: AtomicUsize,
 }
 
 /// A bounded queue of versions.

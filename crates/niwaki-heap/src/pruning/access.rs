@@ -11,7 +11,8 @@
 //! this reader nor another one can be in the middle of a removed chain (rule `follow-again`).
 //!
 //! An index-only scan visits a page if its bit in the visibility map is not set. The scan then has
-//! a reason of its own for a pass: the next scan need not visit the page ([`Heap::show_to_all`]).
+//! a reason of its own for a pass: the next scan need not visit the page
+//! ([`Heap::set_all_visible`]).
 
 use niwaki_env::SIMULATED;
 use niwaki_storage::page::{ItemState, PAGE_SIZE, Page};
@@ -39,9 +40,9 @@ const ROOM_OFFERED: usize = PAGE_SIZE / 2;
 const _: () = assert!(ROOM_MIN < ROOM_OFFERED && ROOM_OFFERED < PAGE_SIZE);
 const _: () = assert!(LOOKED_FOR_MIN > 0 && PASSED_MAX > 0);
 
-/// The result of a look at a page ([`Heap::look_after`]).
+/// The result of a look at a page ([`Heap::prune_if_quiet`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum PageVisit {
     /// A pass was made over the page.
     Passed,
     /// Another session changed the page a moment ago.
@@ -56,7 +57,7 @@ impl Heap<'_> {
     /// Returns whether `passed` versions that a reader did not see are reason enough to look
     /// closer.
     #[inline]
-    fn minds(&self, page: &Page, passed: u16) -> bool {
+    fn is_worth_a_look(&self, page: &Page, passed: u16) -> bool {
         debug_assert_ne!(passed, 0, "a reader that saw every version writes nothing shared");
         debug_assert!(passed <= page.item_count(), "{passed} versions of one page");
         passed >= PASSED_MAX || page.free_bytes() < ROOM_MIN.max(self.relation.reserve())
@@ -66,7 +67,7 @@ impl Heap<'_> {
     /// `passed` versions.
     pub(crate) fn chain_to_prune(&self, page: &Page, root: u16, passed: u16) -> Option<Horizon> {
         debug_assert_ne!(root, 0, "{passed} versions of a chain without a root");
-        if !self.minds(page, passed) {
+        if !self.is_worth_a_look(page, passed) {
             return None;
         }
         let horizon = self.txns.horizon();
@@ -76,7 +77,7 @@ impl Heap<'_> {
     /// Returns the horizon by which a pass would remove versions, after a scan of the page past
     /// `passed` versions.
     pub(crate) fn page_to_prune(&self, page: &Page, passed: u16) -> Option<Horizon> {
-        if !self.minds(page, passed) {
+        if !self.is_worth_a_look(page, passed) {
             return None;
         }
         let horizon = self.txns.horizon();
@@ -134,7 +135,7 @@ impl Heap<'_> {
     ///
     /// # Errors
     /// Storage's.
-    pub fn show_to_all(&self, block: u32, horizon: &Horizon) -> Result<bool> {
+    pub fn set_all_visible(&self, block: u32, horizon: &Horizon) -> Result<bool> {
         if !self.has_visibility_map()? {
             return Ok(false);
         }
@@ -150,17 +151,17 @@ impl Heap<'_> {
     /// Looks at one page on behalf of a background task. Makes a pass over the page if something
     /// may go, or if all snapshots may see everything that is left. Only pages in the pool qualify,
     /// and only if they have not changed since the log ended at `quiet`.
-    pub fn look_after(&self, block: u32, quiet: Lsn, horizon: &Horizon) -> Look {
+    pub fn prune_if_quiet(&self, block: u32, quiet: Lsn, horizon: &Horizon) -> PageVisit {
         let Some(pin) = self.storage.pool().pin_if_resident(self.page_id(block)) else {
-            return Look::Absent;
+            return PageVisit::Absent;
         };
         {
             let page = pin.read();
             if page.kind() != PageKind::Heap {
-                return Look::Absent;
+                return PageVisit::Absent;
             }
             if page.lsn() > quiet {
-                return Look::Busy;
+                return PageVisit::Busy;
             }
             let hint = page::prune_xid(&page);
             let ended = || self.txns.status(absolute(page::base(&page), hint));
@@ -168,11 +169,11 @@ impl Heap<'_> {
                 && (matches!(ended(), XidStatus::Committed(end) if end <= horizon.oldest())
                     || self.many_are_gone(&page, horizon));
             if !goes && !self.may_be_seen_by_all(&page, block, horizon) {
-                return Look::Nothing;
+                return PageVisit::Nothing;
             }
         }
         self.prune_on_access(&pin, horizon);
-        Look::Passed
+        PageVisit::Passed
     }
 
     /// Returns whether a pass removes enough to be worth its cost, including versions that are too
@@ -186,12 +187,17 @@ impl Heap<'_> {
             .is_some()
     }
 
-    /// Looks at a page as [`Heap::look_after`] does, in a heap without a map, where nothing else
-    /// records finished pages. Returns [`Look::Nothing`] if something will go later, `None` if the
-    /// page is finished.
-    pub fn look_after_unmapped(&self, block: u32, quiet: Lsn, horizon: &Horizon) -> Option<Look> {
+    /// Looks at a page as [`Heap::prune_if_quiet`] does, in a heap without a map, where nothing
+    /// else records finished pages. Returns [`PageVisit::Nothing`] if something will go later,
+    /// `None` if the page is finished.
+    pub fn prune_if_quiet_unmapped(
+        &self,
+        block: u32,
+        quiet: Lsn,
+        horizon: &Horizon,
+    ) -> Option<PageVisit> {
         let Some(pin) = self.storage.pool().pin_if_resident(self.page_id(block)) else {
-            return Some(Look::Absent);
+            return Some(PageVisit::Absent);
         };
         {
             let page = pin.read();
@@ -199,7 +205,7 @@ impl Heap<'_> {
                 return None;
             }
             if page.lsn() > quiet {
-                return Some(Look::Busy);
+                return Some(PageVisit::Busy);
             }
             let base = page::base(&page);
             let mut waits = false;
@@ -216,11 +222,11 @@ impl Heap<'_> {
                 self.is_gone(base, tuple, None, horizon).0
             });
             if !goes {
-                return waits.then_some(Look::Nothing);
+                return waits.then_some(PageVisit::Nothing);
             }
         }
         self.prune_on_access(&pin, horizon);
-        Some(Look::Passed)
+        Some(PageVisit::Passed)
     }
 
     /// Returns whether a version may become removable later without any further change of its page.
@@ -284,7 +290,7 @@ impl Heap<'_> {
             let Ok(()) = self.open_visibility_map() else { return };
             // Passes stop while the clean-up has no room for more. A report right behind the end of
             // an old snapshot finds on each page versions that the snapshot kept.
-            if self.sees_to_enough() {
+            if self.cleanup_is_behind() {
                 return;
             }
             let Some(mut page) = pin.try_write() else { return };

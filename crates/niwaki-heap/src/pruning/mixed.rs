@@ -30,7 +30,7 @@ use crate::format::header::flags;
 use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, Chain};
 use crate::memory::counters::count;
-use crate::memory::unmixes::UnmixCount;
+use crate::memory::unmix_counter::UnmixCount;
 use crate::relation::Heap;
 
 impl Heap<'_> {
@@ -42,7 +42,7 @@ impl Heap<'_> {
         // leaf's latch before it clears the root. So it clears the root after any scan that found
         // those entries there has noted the count. A scan that finds the root cleared gets the
         // page's latch after the counter was raised.
-        UnmixCount(self.relation.shared.unmixes.0.load(Ordering::Relaxed))
+        UnmixCount(self.relation.shared.unmix_counter.0.load(Ordering::Relaxed))
     }
 
     /// Sets `mixed` on these roots of a block, and logs it for `xid`.
@@ -131,8 +131,8 @@ impl Heap<'_> {
             "a root of {roots:?} lost its flag before the unmix counter rose"
         );
         if !roots.is_empty() {
-            self.relation.shared.unmixes.0.fetch_add(1, Ordering::Relaxed);
-            self.relation.shared.records.end(page.id().block, roots);
+            self.relation.shared.unmix_counter.0.fetch_add(1, Ordering::Relaxed);
+            self.relation.shared.ledger.end(page.id().block, roots);
         }
     }
 

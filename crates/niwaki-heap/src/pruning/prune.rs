@@ -39,7 +39,7 @@ use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, Chain};
 use crate::maps::visibility::MapChanges;
 use crate::memory::counters::{Pruned, count};
-use crate::memory::held::LeftOnPage;
+use crate::memory::retained::RetainedOnPage;
 use crate::relation::Heap;
 
 /// A page is crowded when it has at least one surplus version for every `CROWDED_PART` rows.
@@ -66,13 +66,13 @@ pub(crate) struct PruneOptions<'a> {
     /// DEAD line pointers that no index entry names any more, ascending, each once. The pass frees
     /// them, except those that belong to locked rows.
     pub(crate) free: &'a [u16],
-    /// True to clear `mixed` of the roots that settled (`records.rs`).
+    /// True to clear `mixed` of the roots that settled (`cleanup_ledger.rs`).
     pub(crate) settle: bool,
     /// True to set the page's bits in the visibility map. False if the page is about to change.
     pub(crate) map: bool,
     /// True to hide versions that left index entries from the gardener, because a cleaner is about
     /// to visit all of these entries.
-    pub(crate) untold: bool,
+    pub(crate) unreported: bool,
     /// The only pieces of index keys that the pass may remove, in a heap of pieces (TOAST chunks).
     /// With `None`, such pieces go as all others do.
     pub(crate) key_pieces: Option<&'a [u16]>,
@@ -87,7 +87,7 @@ enum Verdict {
     Keep,
     /// Some snapshot may see the version, which has ended. The values are the oldest and the newest
     /// of the snapshots that keep it.
-    Held(Csn, Csn),
+    Retained(Csn, Csn),
     /// The version's inserter aborted.
     Aborted,
     /// The version lived in this interval, and no snapshot sees it.
@@ -115,7 +115,7 @@ struct Version<'p> {
 
 impl Version<'_> {
     fn is_kept(&self) -> bool {
-        matches!(self.verdict, Verdict::Keep | Verdict::Held(..))
+        matches!(self.verdict, Verdict::Keep | Verdict::Retained(..))
     }
 }
 
@@ -246,7 +246,7 @@ fn look<'p>(
         }
         (Some(begin), XidStatus::Committed(end)) => {
             if let Some((first, last)) = horizon.keepers(begin, end) {
-                version.verdict = Verdict::Held(first, last);
+                version.verdict = Verdict::Retained(first, last);
             }
         }
         _ => {}
@@ -263,10 +263,10 @@ struct Planner<'p> {
     /// Offsets of the versions to remove.
     removed: Vec<u16>,
     /// Chain roots without a remaining version, each with the last version of its chain. Their rows
-    /// are gone. With `tells_moves` also roots of rows that live elsewhere, even while such a root
-    /// is still a stub.
+    /// are gone. With `reports_moves` also roots of rows that live elsewhere, even while such a
+    /// root is still a stub.
     ended: Vec<(u16, u16)>,
-    tells_moves: bool,
+    reports_moves: bool,
     by_interval: u32,
     aborted: u32,
     interval: Option<(Csn, Csn)>,
@@ -294,7 +294,7 @@ struct Kept {
     /// Versions that may get the hint that every snapshot sees them.
     all_visible: Vec<u16>,
     /// Versions that stay only because of open snapshots.
-    left: LeftOnPage,
+    left: RetainedOnPage,
     /// The state of the page that the visibility map may record, and the newest commit that
     /// inserted a version.
     visibility: (PageVisibility, Csn),
@@ -385,7 +385,7 @@ impl<'p> Planner<'p> {
         if followed && (kept.is_some() || lives_elsewhere) {
             // Report the root now: once it is DEAD and no follower can come, the version's values
             // are lost.
-            if kept.is_none() && self.tells_moves {
+            if kept.is_none() && self.reports_moves {
                 self.ended.push((root, last.offset));
             }
             let mut end = last.end_for(root, kept.is_some());
@@ -397,7 +397,7 @@ impl<'p> Planner<'p> {
             self.plan.redirected.push((root, kept.offset));
         } else {
             self.plan.dead.push(root);
-            if (!lives_elsewhere || self.tells_moves) && !front.is_empty() {
+            if (!lives_elsewhere || self.reports_moves) && !front.is_empty() {
                 self.ended.push((root, last.offset));
             }
         }
@@ -484,7 +484,7 @@ impl<'p> Planner<'p> {
                 continue;
             }
             kept.count += 1;
-            if let Verdict::Held(first, last) = version.verdict {
+            if let Verdict::Retained(first, last) = version.verdict {
                 kept.left.add((first, last), tuple.data().len());
             }
             let Version { begin, xmax_aborted, lock_ended, end, .. } = *version;
@@ -621,7 +621,7 @@ impl Heap<'_> {
             plan: PrunePlan::with_room(counted.going),
             removed: Vec::with_capacity(counted.going),
             ended: Vec::new(),
-            tells_moves: self.relation.tells_moves,
+            reports_moves: self.relation.reports_moves,
             by_interval: 0,
             aborted: 0,
             interval: None,
@@ -709,7 +709,7 @@ impl Heap<'_> {
         options: PruneOptions<'_>,
     ) -> Result<Pruned> {
         debug_assert!(
-            !(options.settle && options.untold),
+            !(options.settle && options.unreported),
             "a pass that hides versions from the gardener leaves roots to a cleaner"
         );
         let Findings {
@@ -723,9 +723,12 @@ impl Heap<'_> {
             kept: Kept { count: remaining, all_visible, left, visibility: (visibility, newest) },
             mixed,
         } = self.plan(page, page.id().block, horizon, options);
-        let held = u32::try_from(left.total().versions).unwrap_or(u32::MAX);
-        debug_assert!(held <= remaining, "{held} of {remaining} versions stay for a snapshot");
-        self.relation.shared.held.note(page.id().block, left);
+        let retained = u32::try_from(left.total().versions).unwrap_or(u32::MAX);
+        debug_assert!(
+            retained <= remaining,
+            "{retained} of {remaining} versions stay for a snapshot"
+        );
+        self.relation.shared.retained.note(page.id().block, left);
         if options.settle && mixed > 0 {
             // Roots that lose versions in this pass do not settle before these versions are cleaned
             // up.
@@ -753,7 +756,7 @@ impl Heap<'_> {
             relinked: plan.relinked.len() as u32,
             freed: plan.freed.len() as u32,
             chains,
-            held,
+            retained,
             remaining,
         };
         let stays_mixed = mixed > plan.unmixed.len() && !seeded_bug!("map-unmixed");
@@ -773,7 +776,7 @@ impl Heap<'_> {
             (Vec::new(), Vec::new())
         } else {
             let block = page.id().block;
-            self.tell_or_copy(page, block, (&removed, &ended), options.untold)
+            self.report_or_copy(page, block, (&removed, &ended), options.unreported)
         };
         invariant!(
             X4,
@@ -791,7 +794,7 @@ impl Heap<'_> {
         let data: [&[u8]; 1] = [&data];
         let pages = [LoggedPage::delta(page, &data)];
         self.log_removing(kind::PRUNE, Xid::INVALID, pages, raised, interval)?;
-        self.tell_removed(copied, external);
+        self.queue_removed(copied, external);
         self.relation.counters.count_pass(&pruned);
         count(&self.relation.counters.settled, plan.unmixed.len());
         if options.settle {
@@ -874,7 +877,7 @@ impl Heap<'_> {
     /// and the gardener that found none.
     pub(crate) fn known_free(&self, page: &PageWrite<'_>) -> Vec<u16> {
         let block = page.id().block;
-        let mut free = self.unindexed_on(page, block);
+        let mut free = self.unreferenced_on(page, block);
         free.append(&mut self.settled_dead(page, block));
         if !seeded_bug!("freed-twice") {
             free.sort_unstable();

@@ -1,6 +1,6 @@
 //! Reports of removed versions, for the clean-up of their index entries and out-of-line values.
 //!
-//! A pass tells the table's observer (`observer.rs`), or copies the version to a queue
+//! A pass reports to the table's observer (`observer.rs`), or copies the version to a queue
 //! (`removed.rs`). The gardener takes from the queues later.
 
 use std::sync::Arc;
@@ -25,36 +25,36 @@ impl Heap<'_> {
     /// excludes changes of its indexes, and `observer` knows the current indexes.
     #[inline]
     pub fn observe(&self, observer: &Arc<dyn KeyObserver>) {
-        let observers = &self.relation.shared.records.observers;
+        let observers = &self.relation.shared.ledger.observers;
         observers.set(observer, || self.indexes_change());
     }
 
     /// Returns whether optional passes shall wait, because there is no room for the entries and
     /// versions that they would leave for clean-up.
-    pub(crate) fn sees_to_enough(&self) -> bool {
-        let observers = &self.relation.shared.records.observers;
+    pub(crate) fn cleanup_is_behind(&self) -> bool {
+        let observers = &self.relation.shared.ledger.observers;
         self.removed_is_half_full()
             || observers.current().is_some_and(|(_, observer)| observer.is_busy())
     }
 
-    /// Tells the table's observer which index entries the `removed` versions of a page may leave
-    /// behind. Counts these entries in the records of their roots.
+    /// Reports to the table's observer which index entries the `removed` versions of a page may
+    /// leave behind. Counts these entries in the records of their roots.
     ///
     /// Returns copies of the versions that only the gardener can judge later. Candidates are all
     /// removed versions of mixed roots. Of each other root in `ended`, the candidate is the paired
     /// version, the last one of its chain. This version has the keys of all entries of the root,
-    /// and the root's record begins with it (`records.rs`). The last *removed* version would be
-    /// wrong. A version of an aborted update has the same root, and may have another key in an
+    /// and the root's record begins with it (`cleanup_ledger.rs`). The last *removed* version would
+    /// be wrong. A version of an aborted update has the same root, and may have another key in an
     /// index that was built later.
     ///
     /// Also returns copies of the other removed versions with out-of-line values. The versions are
     /// still on the page, and go before its latch is released.
-    pub(crate) fn tell_or_copy(
+    pub(crate) fn report_or_copy(
         &self,
         page: &Page,
         block: BlockNumber,
         (removed, ended): (&[u16], &[(u16, u16)]),
-        untold: bool,
+        unreported: bool,
     ) -> (Vec<RemovedVersion>, Vec<VersionRow>) {
         let is_mixed = |root| page.item_id(OffsetNumber(root)).mixed() != Mixed::No;
         let of_mixed = removed.iter().filter_map(|&offset| {
@@ -64,14 +64,14 @@ impl Heap<'_> {
         });
         let of_others = ended.iter().filter(|&&(root, _)| !is_mixed(root));
         let of_others = of_others.map(|&(root, offset)| (root, offset, false));
-        let records = &self.relation.shared.records;
-        let observed = if untold || (SIMULATED && sometimes!(1, 4)) {
+        let ledger = &self.relation.shared.ledger;
+        let observed = if unreported || (SIMULATED && sometimes!(1, 4)) {
             None
         } else {
-            records.observers.current()
+            ledger.observers.current()
         };
         let (mut copies, mut keyed) = (Vec::new(), Vec::new());
-        let (mut told, mut versions) = (0, 0);
+        let (mut reported, mut versions) = (0, 0);
         let (mut left, mut stay) = (KeysLeft::default(), Vec::new());
         for (root, offset, is_mixed) in of_mixed.chain(of_others) {
             let Some(tuple) = page::tuple(page, offset).filter(|it| !it.has(flags::STUB)) else {
@@ -94,20 +94,20 @@ impl Heap<'_> {
                 left.moved = stay.is_empty() && next != NO_LINK && next.block != block;
                 if observer.keys_left(row, &stay, &mut left)
                     && let Some(record) =
-                        records.told(*epoch, root, !is_mixed, &left, observer.payloads_right())
+                        ledger.reported(*epoch, root, !is_mixed, &left, observer.payloads_right())
                 {
-                    observer.suspect(&left, root, record, self.arrived(root));
-                    told += left.len();
+                    observer.suspect(&left, root, record, self.root_change_count(root));
+                    reported += left.len();
                     continue;
                 }
             }
             // The record counts this version from the start. An empty record would say that no
             // entry is left.
             if !is_mixed {
-                records.begin(root);
+                ledger.begin(root);
             }
-            let record = records.removed(root);
-            if untold {
+            let record = ledger.removed(root);
+            if unreported {
                 continue;
             }
             let was_last = ended.iter().any(|&(of, _)| of == root.offset.0);
@@ -119,12 +119,12 @@ impl Heap<'_> {
         }
         debug_assert!(copies.len() <= versions, "a version was copied twice");
         debug_assert!(keyed.len() <= copies.len(), "pieces of a version without a copy");
-        debug_assert!(!untold || copies.is_empty(), "the gardener gets what a cleaner visits");
-        if !untold {
-            count(&self.relation.counters.told, versions);
+        debug_assert!(!unreported || copies.is_empty(), "the gardener gets what a cleaner visits");
+        if !unreported {
+            count(&self.relation.counters.reported, versions);
         }
-        if told > 0 {
-            self.relation.shared.removed.told.fetch_add(told, Ordering::Relaxed);
+        if reported > 0 {
+            self.relation.shared.removed.reported.fetch_add(reported, Ordering::Relaxed);
         }
         let copy = |&offset: &u16| {
             let tuple = page::tuple(page, offset).filter(|tuple| tuple.has(flags::HAS_EXTERNAL))?;
@@ -136,7 +136,7 @@ impl Heap<'_> {
     }
 
     /// Queues versions whose removal has happened and is logged.
-    pub(crate) fn tell_removed(&self, indexed: Vec<RemovedVersion>, external: Vec<VersionRow>) {
+    pub(crate) fn queue_removed(&self, indexed: Vec<RemovedVersion>, external: Vec<VersionRow>) {
         self.remember_removed(indexed);
         self.relation.shared.removed.external.push(external);
     }
@@ -159,19 +159,19 @@ impl Heap<'_> {
     }
 
     /// Returns the approximate number of entries that the observer got at once, and that
-    /// [`Heap::take_told`] has not taken.
+    /// [`Heap::take_reported`] has not taken.
     #[inline]
-    pub fn entries_told(&self) -> usize {
-        self.relation.shared.removed.told.load(Ordering::Relaxed)
+    pub fn entries_reported(&self) -> usize {
+        self.relation.shared.removed.reported.load(Ordering::Relaxed)
     }
 
-    /// Subtracts up to `most` entries, which the caller cleans up, from [`Heap::entries_told`].
+    /// Subtracts up to `most` entries, which the caller cleans up, from [`Heap::entries_reported`].
     /// Returns the number subtracted.
-    pub fn take_told(&self, most: usize) -> usize {
-        let told = &self.relation.shared.removed.told;
-        let less = |told: usize| Some(told.saturating_sub(most));
+    pub fn take_reported(&self, most: usize) -> usize {
+        let reported = &self.relation.shared.removed.reported;
+        let less = |reported: usize| Some(reported.saturating_sub(most));
         // The result is always `Ok`.
-        let before = told.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let before = reported.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         before.unwrap_or_default().min(most)
     }
 

@@ -1,4 +1,4 @@
-//! Roots that settled: their records (`records.rs`) show which entries are left.
+//! Roots that settled: their records (`cleanup_ledger.rs`) show which entries are left.
 //!
 //! The gardener reports what it cleaned up. A pass asks which DEAD line pointers have no entry any
 //! more, and which roots with several keys have only the entries of their single version.
@@ -14,22 +14,22 @@ use crate::relation::Heap;
 impl Heap<'_> {
     /// Counts an entry of a version that was removed from this root. The clean-up of the entry will
     /// be reported apart from the version, and later.
-    pub fn will_see_to(&self, root: Tid, record: RecordId) {
+    pub fn expect_cleanup(&self, root: Tid, record: RecordId) {
         debug_assert_ne!(root.offset, OffsetNumber::INVALID, "an entry for no line pointer");
-        self.relation.shared.records.suspects(root, record);
+        self.relation.shared.ledger.expect_cleanup(root, record);
     }
 
     /// Reports the clean-up of a version that was removed from this root, or of an entry of such a
     /// version. `payloads_right` means in addition that no entry of the root has a payload that may
     /// belong to another version.
-    pub fn seen_to(&self, root: Tid, record: RecordId, payloads_right: bool) {
+    pub fn note_cleaned(&self, root: Tid, record: RecordId, payloads_right: bool) {
         debug_assert_ne!(root.offset, OffsetNumber::INVALID, "an entry for no line pointer");
-        self.relation.shared.records.seen(root, record, payloads_right);
+        self.relation.shared.ledger.note_cleaned(root, record, payloads_right);
     }
 
     /// Returns whether a pass may free this line pointer, if it is DEAD, or clear its `mixed`.
     pub(crate) fn settles(&self, block: BlockNumber, offset: u16, dead: bool) -> bool {
-        !self.is_freeing_paused() && self.relation.shared.records.has_settled(block, offset, !dead)
+        !self.is_freeing_paused() && self.relation.shared.ledger.has_settled(block, offset, !dead)
     }
 
     /// Returns DEAD line pointers that have a record, and no entry any more. The page is latched
@@ -39,7 +39,7 @@ impl Heap<'_> {
             return Vec::new();
         }
         let is_dead = |offset, _| page.item_id(OffsetNumber(offset)).state() == ItemState::Dead;
-        self.relation.shared.records.settled(block, is_dead)
+        self.relation.shared.ledger.settled(block, is_dead)
     }
 
     /// Returns mixed roots of a latched page whose only entries are those for their single version.
@@ -49,7 +49,7 @@ impl Heap<'_> {
         }
         let is_mixed =
             |offset, right| right && page.item_id(OffsetNumber(offset)).mixed() != Mixed::No;
-        let mut roots = self.relation.shared.records.settled(page.id().block, is_mixed);
+        let mut roots = self.relation.shared.ledger.settled(page.id().block, is_mixed);
         self.retain_single(page, &mut roots);
         roots
     }

@@ -36,7 +36,7 @@ impl Heap<'_> {
     ///
     /// # Errors
     /// Storage's.
-    pub fn holds_nothing(&self, block: u32) -> Result<bool> {
+    pub fn is_empty_page(&self, block: u32) -> Result<bool> {
         Ok(is_empty(&self.pin(block)?.read()))
     }
 
@@ -59,7 +59,7 @@ impl Heap<'_> {
             if looked > 0 && looked.is_multiple_of(LOOKS) && wanted() {
                 break;
             }
-            if !self.holds_nothing(first - 1)? && !seeded_bug!("tail-believed") {
+            if !self.is_empty_page(first - 1)? && !seeded_bug!("tail-believed") {
                 break;
             }
             first -= 1;
@@ -80,8 +80,8 @@ impl Heap<'_> {
         let shared = &self.relation.shared;
         shared.space.cut(first);
         let first = BlockNumber(first);
-        shared.unindexed.forget_from(first);
-        shared.records.end_from(first);
-        shared.held.forget_from(first);
+        shared.unreferenced.forget_from(first);
+        shared.ledger.end_from(first);
+        shared.retained.forget_from(first);
     }
 }

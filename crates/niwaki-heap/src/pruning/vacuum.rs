@@ -65,8 +65,9 @@ pub struct PageVacuum {
 impl Heap<'_> {
     /// Prunes a page, and adds its roots with entries to visit to `roots`, which contains the roots
     /// of earlier pages. `freeze_before` makes the pass freeze versions of older inserters, where
-    /// every snapshot sees them. `tell` makes the pass report removed versions to the gardener, for
-    /// a vacuum that may not visit their entries. In a heap of pieces, pieces of keys then stay.
+    /// every snapshot sees them. `report` makes the pass report removed versions to the gardener,
+    /// for a vacuum that may not visit their entries. In a heap of pieces, pieces of keys then
+    /// stay.
     ///
     /// # Errors
     /// Storage's.
@@ -75,7 +76,7 @@ impl Heap<'_> {
         block: u32,
         horizon: &Horizon,
         freeze_before: Xid,
-        tell: bool,
+        report: bool,
         roots: &mut VacuumRoots,
     ) -> Result<PageVacuum> {
         self.load_map()?;
@@ -84,10 +85,10 @@ impl Heap<'_> {
             self.note_room(&page);
             return Ok(PageVacuum { empty: true, ..PageVacuum::default() });
         }
-        let (untold, key_pieces) = (!tell, tell.then_some::<&[u16]>(&[]));
+        let (unreported, key_pieces) = (!report, report.then_some::<&[u16]>(&[]));
         let map = true;
         let options =
-            PruneOptions { freeze_before, map, untold, key_pieces, ..PruneOptions::default() };
+            PruneOptions { freeze_before, map, unreported, key_pieces, ..PruneOptions::default() };
         let pruned = self.prune(&mut page, horizon, options)?;
         let mut found = PageVacuum { pruned, empty: true };
         let (mut dead, mut mixed) = (Vec::new(), Vec::new());

@@ -67,8 +67,8 @@ impl<'e> Heap<'e> {
 
     /// Prefetches a page that the caller will soon ask about.
     #[inline]
-    pub fn bring_near(&self, block: u32) {
-        self.storage.pool().bring_near(self.page_id(block));
+    pub fn prefetch(&self, block: u32) {
+        self.storage.pool().prefetch(self.page_id(block));
     }
 
     /// Returns whether no snapshot sees or will see a version of the chain at `root`, and the
@@ -102,7 +102,7 @@ impl<'e> Heap<'e> {
     /// Takes an optimistic look at a block. Returns the number of these chains that were pruned
     /// away, and whether the page's hint says that more may be pruned. Returns `None` if the block
     /// is not in memory.
-    pub fn glance(&self, block: u32, roots: &[OffsetNumber]) -> Option<(usize, bool)> {
+    pub fn pruned_roots(&self, block: u32, roots: &[OffsetNumber]) -> Option<(usize, bool)> {
         let pin = self.storage.pool().pin_if_resident(self.page_id(block))?;
         if roots.is_empty() {
             return Some((0, false));
@@ -135,7 +135,7 @@ impl<'e> Heap<'e> {
 
     /// Returns whether the last version of one of these chains has ended, and an open snapshot
     /// keeps it. Returns false if the block is not in memory.
-    pub fn keeps_some(&self, block: u32, roots: &[OffsetNumber], horizon: &Horizon) -> bool {
+    pub fn retains_some(&self, block: u32, roots: &[OffsetNumber], horizon: &Horizon) -> bool {
         let Some(pin) = self.storage.pool().pin_if_resident(self.page_id(block)) else {
             return false;
         };
@@ -225,7 +225,7 @@ impl DeadProbe<'_> {
     /// this page, for which `matches` returns true. This is the end of the last such version; an
     /// older snapshot may see them. Returns `None` when some version has not ended, or its end is
     /// still uncertain.
-    pub fn over_since(
+    pub fn expired_since(
         &self,
         root: Tid,
         mut matches: impl FnMut(RowRef<'_>) -> bool,

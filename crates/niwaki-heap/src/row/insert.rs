@@ -86,7 +86,7 @@ impl Heap<'_> {
         }
         let place = place(&row, next_offset(&page), options.frozen);
         let tid = Tid { block: page.id().block, offset: OffsetNumber(place.offset) };
-        self.note_arrival(tid);
+        self.note_root_change(tid);
         let placed = place.apply(&mut page, xid, transaction.insert_cid().raw);
         assert!(placed, "a page chosen for a row takes it");
         let head = place.head();
@@ -133,7 +133,7 @@ impl Heap<'_> {
                 }
                 let place = place(row, next_offset(&page), options.frozen);
                 let tid = Tid { block: page.id().block, offset: OffsetNumber(place.offset) };
-                self.note_arrival(tid);
+                self.note_root_change(tid);
                 let placed = place.apply(&mut page, xid, transaction.insert_cid().raw);
                 assert!(placed, "a page chosen for a row takes it");
                 record.extend_from_slice(&place.head());

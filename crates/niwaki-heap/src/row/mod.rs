@@ -1,11 +1,10 @@
 //! Reading and changing rows.
 //!
 //! The order: arguments and results (`outcome`), reading (`read`, `follow`), verdicts on versions
-//! (`judge`), changes (`target`, `insert`, `share_key`, `modify`, `live`), pieces of large values
-//! (`alone`), and what indexes ask (`unique`, `dead`, `build`).
+//! (`judge`), changes (`placement`, `insert`, `share_key`, `modify`, `live`), pieces of large
+//! values (`pieces`), and what indexes ask (`unique`, `dead`, `build_scan`).
 
-pub(crate) mod alone;
-pub(crate) mod build;
+pub(crate) mod build_scan;
 pub(crate) mod dead;
 pub(crate) mod follow;
 pub(crate) mod insert;
@@ -13,7 +12,8 @@ pub(crate) mod judge;
 pub(crate) mod live;
 pub(crate) mod modify;
 pub(crate) mod outcome;
+pub(crate) mod pieces;
+pub(crate) mod placement;
 pub(crate) mod read;
 pub(crate) mod share_key;
-pub(crate) mod target;
 pub(crate) mod unique;

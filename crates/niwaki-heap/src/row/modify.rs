@@ -237,10 +237,10 @@ impl<'e> Heap<'e> {
         }
         let cids = (transaction.insert_cid().raw, old_cid);
         if change.mixed && page.item_id(root.offset).mixed() == Mixed::No {
-            self.relation.shared.records.begin(root);
+            self.relation.shared.ledger.begin(root);
             count(&self.relation.counters.mixed, 1);
         }
-        self.note_arrival(if update.heap_only { root } else { new_root });
+        self.note_root_change(if update.heap_only { root } else { new_root });
         let applied = change.apply(&mut page, block, xid, cids);
         assert!(applied, "a page with room takes the new version");
         let head = change.head();
@@ -289,7 +289,7 @@ impl<'e> Heap<'e> {
             },
             cid: Some(old_cid),
         };
-        self.note_arrival(root);
+        self.note_root_change(root);
         let placed = place.apply_moved_in(&mut new_page, xid, transaction.insert_cid().raw);
         let ended = end.apply(&mut old_page, xid);
         assert!(placed && ended, "a page chosen for a row takes it");

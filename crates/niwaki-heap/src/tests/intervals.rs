@@ -285,7 +285,7 @@ fn the_last_version_on_a_page_goes_and_the_one_in_front_leads_to_the_next() {
 #[test]
 fn a_stub_is_told_of_when_its_version_goes() {
     let fixture = Fixture::new();
-    let relation = fixture.relation.clone().telling_moves(true);
+    let relation = fixture.relation.clone().reporting_moves(true);
     let heap = Heap::new(&fixture.storage, &fixture.txns, &relation);
     let root = fixture.inserted(b"one");
     fixture.inserted(&[9; 500]);
@@ -300,8 +300,8 @@ fn a_stub_is_told_of_when_its_version_goes() {
     heap.prune_page(away.block.0).unwrap();
     let stub = fixture.header(away.block, away.offset.0);
     assert_eq!((stub.flags & flags::STUB, stub.link), (flags::STUB, back));
-    let [told] = &heap.take_removed(usize::MAX)[..] else { panic!("one version went") };
-    assert_eq!((told.root, &told.row.bytes[..]), (away, &[3; 7900][..]));
+    let [reported] = &heap.take_removed(usize::MAX)[..] else { panic!("one version went") };
+    assert_eq!((reported.root, &reported.row.bytes[..]), (away, &[3; 7900][..]));
 
     // Rule `dead-marks`: without the move, which a crash may lose, the row is here.
     let dead = || heap.dead_versions(away, &fixture.txns.horizon(), |_| true).unwrap();
@@ -309,14 +309,14 @@ fn a_stub_is_told_of_when_its_version_goes() {
     fixture.storage.wal().flush(fixture.storage.wal().insert_lsn()).unwrap();
     assert_eq!(dead(), Some(None));
 
-    heap.seen_to(away, told.record.unwrap(), true);
+    heap.note_cleaned(away, reported.record.unwrap(), true);
     heap.prune_page(away.block.0).unwrap();
     assert_eq!(fixture.state(away), ItemState::Normal, "it is followed");
     fixture.assert_sees_the_same(&old);
     drop(old);
     fixture.pass(NEVER);
     assert_eq!(fixture.state(away), ItemState::Dead);
-    assert!(heap.take_removed(usize::MAX).is_empty(), "it was told of");
+    assert!(heap.take_removed(usize::MAX).is_empty(), "it was reported");
     heap.prune_page(away.block.0).unwrap();
     assert_eq!(fixture.state(away), ItemState::Unused);
 }

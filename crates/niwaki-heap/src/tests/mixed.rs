@@ -60,8 +60,9 @@ fn a_pass_tells_of_versions_of_mixed_roots() {
     fixture.change_key(root, b"yek", false);
     fixture.prune();
     assert_eq!(fixture.heap().removed_waiting(), 2);
-    let told = fixture.heap().take_removed(9);
-    let images: Vec<_> = told.iter().map(|told| (told.root, &told.row.bytes[..])).collect();
+    let reported = fixture.heap().take_removed(9);
+    let images: Vec<_> =
+        reported.iter().map(|reported| (reported.root, &reported.row.bytes[..])).collect();
     assert_eq!(images, [(root, &b"thr"[..]), (root, b"yek")], "removed, and rolled back");
     assert_eq!((fixture.heap().removed_waiting(), fixture.heap().take_removed(9)), (0, vec![]));
 }

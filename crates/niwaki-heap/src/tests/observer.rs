@@ -6,14 +6,14 @@ use niwaki_storage::Mixed;
 
 use super::removed::delete;
 use super::*;
-use crate::{Arrived, KeyObserver, KeysLeft, RecordId, RowRef};
+use crate::{KeyObserver, KeysLeft, RecordId, RootChangeCount, RowRef};
 
 /// An observer whose keys are the bytes of rows; it knows one index.
 #[derive(Debug, Default)]
 struct Notes(Mutex<Vec<Note>>);
 
 /// The arguments of one call: root, its record, versions that had come to it, key.
-type Note = (Tid, Option<RecordId>, Arrived, Vec<u8>);
+type Note = (Tid, Option<RecordId>, RootChangeCount, Vec<u8>);
 
 impl KeyObserver for Notes {
     fn keys_left(&self, gone: RowRef<'_>, stay: &[RowRef<'_>], left: &mut KeysLeft) -> bool {
@@ -25,9 +25,15 @@ impl KeyObserver for Notes {
         left.add(0, write).is_ok()
     }
 
-    fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>, arrived: Arrived) {
+    fn suspect(
+        &self,
+        left: &KeysLeft,
+        root: Tid,
+        record: Option<RecordId>,
+        root_change_count: RootChangeCount,
+    ) {
         let mut notes = self.0.lock();
-        notes.extend(left.iter().map(|(_, key)| (root, record, arrived, key.to_vec())));
+        notes.extend(left.iter().map(|(_, key)| (root, record, root_change_count, key.to_vec())));
     }
 
     fn is_busy(&self) -> bool {
@@ -52,21 +58,27 @@ fn an_observer_is_told_at_once() {
     fixture.change_key(root, b"a", true);
     heap.prune_page(root.block.0).unwrap();
     assert!(heap.take_removed(usize::MAX).is_empty());
-    let told = std::mem::take(&mut *notes.0.lock());
-    let [(of, Some(record), arrived, key)] = &told[..] else { panic!("\"a\" stays: {told:?}") };
-    assert_eq!((*of, &key[..], heap.entries_told()), (root, &b"b"[..], 1));
-    assert_eq!(heap.arrived(root), *arrived, "none has come since");
-    heap.take_told(9);
-    assert_eq!(heap.entries_told(), 0);
+    let reported = std::mem::take(&mut *notes.0.lock());
+    let [(of, Some(record), root_change_count, key)] = &reported[..] else {
+        panic!("\"a\" stays: {reported:?}")
+    };
+    assert_eq!((*of, &key[..], heap.entries_reported()), (root, &b"b"[..], 1));
+    assert_eq!(heap.root_change_count(root), *root_change_count, "none has come since");
+    heap.take_reported(9);
+    assert_eq!(heap.entries_reported(), 0);
     let mixed = || {
         heap.prune_page(root.block.0).unwrap();
         fixture.mixed(root)
     };
     assert_eq!(mixed(), Mixed::Yes, "nobody has seen to it");
-    heap.seen_to(root, *record, true);
+    heap.note_cleaned(root, *record, true);
     assert_eq!(mixed(), Mixed::No);
     fixture.change_key(root, b"b", true);
-    assert_ne!(heap.arrived(root), *arrived, "what was told may hold no more");
+    assert_ne!(
+        heap.root_change_count(root),
+        *root_change_count,
+        "what was reported may hold no more"
+    );
     assert_eq!(fixture.check(), [""; 0]);
 }
 
@@ -78,14 +90,14 @@ fn an_observer_speaks_for_its_indexes() {
     let notes = Arc::new(Notes::default());
     let observer = Arc::clone(&notes) as Arc<dyn KeyObserver>;
     heap.observe(&observer);
-    let records = &fixture.relation.shared.records;
-    let (before, _) = records.observers.current().unwrap();
+    let ledger = &fixture.relation.shared.ledger;
+    let (before, _) = ledger.observers.current().unwrap();
     let left = KeysLeft::default();
     let root = Tid::new(0, 1);
-    assert!(records.told(before, root, true, &left, true).unwrap().is_some());
+    assert!(ledger.reported(before, root, true, &left, true).unwrap().is_some());
     drop(heap.pause_freeing().forgetting());
-    assert!(records.told(before, root, true, &left, true).is_none(), "it may not know all");
-    assert!(records.observers.current().is_none());
+    assert!(ledger.reported(before, root, true, &left, true).is_none(), "it may not know all");
+    assert!(ledger.observers.current().is_none());
     let end_one = || {
         let root = inserted(&fixture, b"row");
         delete(&fixture, root);

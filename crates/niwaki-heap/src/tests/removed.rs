@@ -3,7 +3,7 @@
 use niwaki_storage::page::ItemState;
 
 use super::*;
-use crate::{Look, PageVisibility};
+use crate::{PageVisibility, PageVisit};
 
 pub(super) fn delete(fixture: &Fixture, root: Tid) {
     let tx = fixture.begin(0);
@@ -30,10 +30,10 @@ fn of_a_row_that_ends_its_last_version_is_told() {
     tx.abort();
     delete(&fixture, root);
     heap.prune_page(root.block.0).unwrap();
-    let told = heap.take_removed(usize::MAX);
-    let bytes: Vec<_> = told.iter().map(|it| (it.root, &it.row.bytes[..])).collect();
+    let reported = heap.take_removed(usize::MAX);
+    let bytes: Vec<_> = reported.iter().map(|it| (it.root, &it.row.bytes[..])).collect();
     assert_eq!(bytes, [(root, &b"second"[..])]);
-    assert!(told[0].record.is_some());
+    assert!(reported[0].record.is_some());
     assert_eq!(fixture.check(), [""; 0]);
 }
 
@@ -41,14 +41,14 @@ fn of_a_row_that_ends_its_last_version_is_told() {
 /// table whose rows seldom do.
 #[test]
 fn rows_that_end_are_told_of_once() {
-    for tells_moves in [false, true] {
-        rows_that_end(tells_moves);
+    for reports_moves in [false, true] {
+        rows_that_end(reports_moves);
     }
 }
 
-fn rows_that_end(tells_moves: bool) {
+fn rows_that_end(reports_moves: bool) {
     let fixture = Fixture::new();
-    let relation = fixture.relation.clone().telling_moves(tells_moves);
+    let relation = fixture.relation.clone().reporting_moves(reports_moves);
     let heap = Heap::new(&fixture.storage, &fixture.txns, &relation);
     let tx = fixture.begin(0);
     let never = fixture.insert(&tx, b"never was");
@@ -59,7 +59,7 @@ fn rows_that_end(tells_moves: bool) {
     fixture.commit(tx);
     heap.prune_page(0).unwrap();
     let roots: Vec<_> = heap.take_removed(usize::MAX).iter().map(|it| it.root).collect();
-    assert_eq!(roots, if tells_moves { vec![never, moves] } else { vec![never] });
+    assert_eq!(roots, if reports_moves { vec![never, moves] } else { vec![never] });
     heap.prune_page(0).unwrap();
     assert!(heap.take_removed(usize::MAX).is_empty());
 }
@@ -76,15 +76,15 @@ fn line_pointers_of_rows_that_were_seen_to_are_free() {
         delete(&fixture, root);
         heap.prune_page(root.block.0).unwrap();
         assert_eq!(state(root), ItemState::Dead);
-        let [told] = &heap.take_removed(usize::MAX)[..] else { panic!("one row ended") };
-        (root, told.record.unwrap())
+        let [reported] = &heap.take_removed(usize::MAX)[..] else { panic!("one row ended") };
+        (root, reported.record.unwrap())
     };
     let (root, record) = end(b"row");
-    heap.will_see_to(root, record);
-    heap.seen_to(root, record, true);
+    heap.expect_cleanup(root, record);
+    heap.note_cleaned(root, record, true);
     heap.prune_page(root.block.0).unwrap();
     assert_eq!(state(root), ItemState::Dead, "one of two is unseen");
-    heap.seen_to(root, record, true);
+    heap.note_cleaned(root, record, true);
     let paused = heap.pause_freeing();
     heap.prune_page(root.block.0).unwrap();
     assert_eq!(state(root), ItemState::Dead, "somebody remembers roots");
@@ -95,10 +95,10 @@ fn line_pointers_of_rows_that_were_seen_to_are_free() {
     let (again, newer) = end(b"another");
     assert_eq!(again, root);
     assert_ne!(newer, record);
-    heap.seen_to(again, record, true);
+    heap.note_cleaned(again, record, true);
     heap.prune_page(root.block.0).unwrap();
     assert_eq!(state(root), ItemState::Dead, "who is late saw to another row");
-    heap.seen_to(again, newer, true);
+    heap.note_cleaned(again, newer, true);
     heap.prune_page(root.block.0).unwrap();
     assert_eq!(state(root), ItemState::Unused);
     assert_eq!(fixture.check(), [""; 0]);
@@ -114,17 +114,20 @@ fn a_line_pointer_that_two_know_of_does_not_hide_another() {
     let roots = [b"first", b"other", b"stays"].map(|bytes| inserted(&fixture, bytes));
     roots[..2].iter().for_each(|&root| delete(&fixture, root));
     heap.prune_page(0).unwrap();
-    let told = heap.take_removed(usize::MAX);
-    let record = told.iter().find(|told| told.root == roots[0]).and_then(|told| told.record);
-    heap.note_unindexed(&[niwaki_storage::RelFileId(99)].into(), 0, &[roots[0]]);
-    heap.seen_to(roots[0], record.unwrap(), true);
+    let reported = heap.take_removed(usize::MAX);
+    let record = reported
+        .iter()
+        .find(|reported| reported.root == roots[0])
+        .and_then(|reported| reported.record);
+    heap.note_unreferenced(&[niwaki_storage::RelFileId(99)].into(), 0, &[roots[0]]);
+    heap.note_cleaned(roots[0], record.unwrap(), true);
     // This change is a reason for a pass.
     let tx = fixture.begin(0);
     fixture.update(&tx, roots[2], b"stays, and has changed");
     fixture.commit(tx);
     heap.open_visibility_map().unwrap();
     let quiet = fixture.storage.wal().insert_lsn();
-    assert_eq!(heap.look_after(0, quiet, &fixture.txns.horizon()), Look::Passed);
+    assert_eq!(heap.prune_if_quiet(0, quiet, &fixture.txns.horizon()), PageVisit::Passed);
     let state = |root: Tid| heap.pin(root.block.0).unwrap().read().item_id(root.offset).state();
     assert_eq!(roots.map(state), [ItemState::Unused, ItemState::Dead, ItemState::Redirect]);
     assert_eq!(heap.page_visibility(0), PageVisibility::Unknown);
@@ -143,8 +146,8 @@ fn a_heap_of_rows_that_come_and_go_does_not_grow() {
             for root in roots {
                 delete(&fixture, root);
                 // The entries are cleaned up at once.
-                for told in fixture.heap().take_removed(usize::MAX) {
-                    fixture.heap().seen_to(told.root, told.record.unwrap(), true);
+                for reported in fixture.heap().take_removed(usize::MAX) {
+                    fixture.heap().note_cleaned(reported.root, reported.record.unwrap(), true);
                 }
             }
         }
@@ -170,8 +173,8 @@ fn a_heap_does_not_grow_by_rows_that_were_rolled_back() {
         fixture.insert(&tx, &[7; 500]);
         tx.abort();
         // The entries are cleaned up at once.
-        for told in fixture.heap().take_removed(usize::MAX) {
-            fixture.heap().seen_to(told.root, told.record.unwrap(), true);
+        for reported in fixture.heap().take_removed(usize::MAX) {
+            fixture.heap().note_cleaned(reported.root, reported.record.unwrap(), true);
         }
     }
     let blocks = fixture.heap().blocks().unwrap();

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::format::page::MAX_ITEMS;
-use crate::{Look, RemovedVersion};
+use crate::{PageVisit, RemovedVersion};
 
 fn delete_all(fixture: &Fixture, roots: &[Tid]) {
     let tx = fixture.begin(0);
@@ -51,7 +51,7 @@ fn freed_line_pointers_offer_their_page() {
     let heap = fixture.heap();
     let look = || {
         let quiet = fixture.storage.wal().insert_lsn();
-        heap.look_after(0, quiet, &fixture.txns.horizon())
+        heap.prune_if_quiet(0, quiet, &fixture.txns.horizon())
     };
     let mut removed: Vec<RemovedVersion> = Vec::new();
     while removed.len() < usize::from(MAX_ITEMS) {
@@ -61,16 +61,16 @@ fn freed_line_pointers_offer_their_page() {
         fixture.commit(tx);
         assert!(roots.iter().all(|root| root.block.0 == 0), "{roots:?}");
         delete_all(&fixture, &roots);
-        assert_eq!(look(), Look::Passed);
+        assert_eq!(look(), PageVisit::Passed);
         removed.extend(heap.take_removed(usize::MAX));
     }
     // All line pointers are DEAD: indexes may have entries for them.
     assert_eq!(inserted(&fixture, b"r").block.0, 1);
-    assert_eq!(look(), Look::Nothing);
+    assert_eq!(look(), PageVisit::Nothing);
     for version in &removed {
-        heap.seen_to(version.root, version.record.expect("a record"), true);
+        heap.note_cleaned(version.root, version.record.expect("a record"), true);
     }
-    assert_eq!(look(), Look::Passed);
+    assert_eq!(look(), PageVisit::Passed);
     // The other page has no room for the second row.
     assert_eq!(inserted(&fixture, &[1; 7_000]).block.0, 1);
     assert_eq!(inserted(&fixture, &[2; 3_000]).block.0, 0);

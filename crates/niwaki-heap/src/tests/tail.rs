@@ -188,17 +188,17 @@ fn nothing_that_memory_knew_is_told_of_the_next_rows() {
     // An index reported line pointers that are not freed yet. An empty page has no such reports in
     // reality.
     let indexes: Arc<[_]> = [niwaki_storage::RelFileId(99)].into();
-    heap.note_unindexed(&indexes, 0, &[roots[0], roots[4], roots[5]]);
+    heap.note_unreferenced(&indexes, 0, &[roots[0], roots[4], roots[5]]);
     let shared = &fixture.relation.shared;
-    shared.records.begin(roots[4]);
-    let record = shared.records.removed(roots[4]).unwrap();
+    shared.ledger.begin(roots[4]);
+    let record = shared.ledger.removed(roots[4]).unwrap();
     // A version that waits for the gardener names a page that is gone. A late report counts for no
     // row.
     fixture.delete_all(&roots[2..]);
     let (reader, snapshot) = fixture.old_snapshot();
-    shared.unindexed.forget_from(BlockNumber(1));
+    shared.unreferenced.forget_from(BlockNumber(1));
     fixture.vacuumed(true);
-    heap.note_unindexed(&indexes, 0, &[roots[4]]);
+    heap.note_unreferenced(&indexes, 0, &[roots[4]]);
     assert_eq!(fixture.cut(), 2);
     let again = fixture.pages(2);
     assert_eq!(again, roots[2..]);
@@ -209,9 +209,9 @@ fn nothing_that_memory_knew_is_told_of_the_next_rows() {
     let page = heap.pin_write(2).unwrap();
     assert!(heap.known_free(&page).is_empty(), "freed although an index has its entry");
     drop(page);
-    shared.records.begin(again[2]);
-    shared.records.removed(again[2]).unwrap();
-    heap.seen_to(again[2], record, true);
+    shared.ledger.begin(again[2]);
+    shared.ledger.removed(again[2]).unwrap();
+    heap.note_cleaned(again[2], record, true);
     let page = heap.pin_write(2).unwrap();
     assert!(heap.settled_dead(&page, BlockNumber(2)).is_empty(), "a record of another row");
 }

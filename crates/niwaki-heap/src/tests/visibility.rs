@@ -151,7 +151,7 @@ fn each_change_takes_back_what_was_said() {
             heap.set_mixed(xid, root.block.0, &[root.offset.0]).unwrap();
         },
         |heap, view, root| {
-            heap.end_alone(view.transaction(), root, |_| Some(())).unwrap();
+            heap.end_piece(view.transaction(), root, |_| Some(())).unwrap();
         },
     ];
     for (number, change) in changes.into_iter().enumerate() {
@@ -383,7 +383,7 @@ fn who_had_to_come_spares_the_next_one_that() {
     let root = fixture.committed_row();
     let tx = fixture.begin(0);
     fixture.update(&tx, root, b"two");
-    let shown = || fixture.heap().show_to_all(0, &fixture.txns.horizon()).unwrap();
+    let shown = || fixture.heap().set_all_visible(0, &fixture.txns.horizon()).unwrap();
     fixture.heap().open_visibility_map().unwrap();
     assert!(!shown(), "somebody is changing it");
     fixture.commit(tx);
@@ -458,6 +458,6 @@ fn a_crash_loses_a_bit_and_never_brings_one() {
 fn nobody_tries_to_show_pages_of_a_small_heap() {
     let fixture = Fixture::mapped(MapOptions { blocks_min: 2, resident: true });
     fixture.committed_row();
-    let shown = fixture.heap().show_to_all(0, &fixture.txns.horizon()).unwrap();
+    let shown = fixture.heap().set_all_visible(0, &fixture.txns.horizon()).unwrap();
     assert_eq!((shown, fixture.heap().reader_passes()), (false, 0));
 }

@@ -34,7 +34,7 @@ use niwaki_storage::{Page, Xid};
 
 use crate::cleaning::page_delete::may_go;
 use crate::error::Result;
-use crate::memory::packing::PARTS;
+use crate::memory::density::PARTS;
 use crate::memory::stats::count;
 use crate::page::entry::EntryPlace;
 use crate::page::layout::{IndexPage, LINE_POINTER, USABLE_BYTES};

@@ -38,7 +38,7 @@ use niwaki_storage::{BlockNumber, Xid};
 
 use crate::cleaning::page_delete::may_go;
 use crate::error::Result;
-use crate::memory::packing::{Density, Fullness, PARTS, PackedTo};
+use crate::memory::density::{Density, Fullness, PARTS, PackedTo};
 use crate::memory::recycle::Link;
 use crate::memory::stats::count;
 use crate::page::layout::{IndexPage, META_BLOCK, NO_BLOCK, USABLE_BYTES};
@@ -208,7 +208,7 @@ impl Index {
                 link = self.link(page.next());
             }
         }
-        Err(self.no_way(META_BLOCK))
+        Err(self.dead_links(META_BLOCK))
     }
 
     /// Decides whether these leaves are worth packing. If only `resident` leaves are packed, leaves

@@ -1,5 +1,5 @@
 //! Insertions: how they end, the unique check, and the attempts to put an entry on its leaf.
 
-pub(crate) mod attempt;
+pub(crate) mod entry_insert;
 pub(crate) mod outcome;
 pub(crate) mod unique_check;

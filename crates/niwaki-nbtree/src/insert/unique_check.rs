@@ -26,7 +26,7 @@ use crate::room::make_room::Duplicates;
 use crate::room::simple_delete::tids_at;
 use crate::table::{RemovedInterval, UniqueCheck, UniqueVerdict, union};
 use crate::tree::index::Index;
-use crate::tree::leaf::Found;
+use crate::tree::locate::Found;
 
 /// The least number of dead entries without a mark that are worth a record to delete them.
 const REMOVABLE_MIN: usize = 16;

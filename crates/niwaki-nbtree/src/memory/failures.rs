@@ -10,7 +10,7 @@ use crate::page::layout::META_BLOCK;
 /// The most leaves for which memory keeps that a pass failed.
 const FAILURES_MAX: usize = 1024;
 /// The most leaves for which memory keeps that they took in versions.
-const HINTED_MAX: usize = 1 << 16;
+const VERSION_LEAVES_MAX: usize = 1 << 16;
 /// A leaf is looked at again under the same oldest snapshot when it has grown by this fraction
 /// (1/8) of its entries.
 const GROWTH_PART: usize = 8;
@@ -32,7 +32,7 @@ struct Failure {
 impl Failures {
     /// Decides whether another pass would find as little as the last one. `entries` counts the
     /// leaf's entries; it is called only where the number matters.
-    pub(crate) fn again(
+    pub(crate) fn would_fail_again(
         &self,
         block: BlockNumber,
         oldest: Csn,
@@ -62,19 +62,19 @@ impl Failures {
 
 /// Leaves that took in versions since their last pass or split, for
 /// [`VersionHint::Page`](crate::VersionHint::Page). The memory is lost with the handle, and cleared
-/// when it holds `HINTED_MAX` leaves.
+/// when it holds `VERSION_LEAVES_MAX` leaves.
 #[derive(Debug, Default)]
-pub(crate) struct Hinted(Mutex<BTreeSet<BlockNumber>>);
+pub(crate) struct VersionLeaves(Mutex<BTreeSet<BlockNumber>>);
 
-impl Hinted {
+impl VersionLeaves {
     pub(crate) fn note(&self, block: BlockNumber) {
         debug_assert_ne!(block, META_BLOCK, "the metapage is no leaf");
         let mut leaves = self.0.lock();
-        if leaves.len() >= HINTED_MAX {
+        if leaves.len() >= VERSION_LEAVES_MAX {
             leaves.clear();
         }
         leaves.insert(block);
-        debug_assert!(leaves.len() <= HINTED_MAX, "the memory is bounded");
+        debug_assert!(leaves.len() <= VERSION_LEAVES_MAX, "the memory is bounded");
     }
 
     /// Returns whether the leaf was noted, and forgets the note.

@@ -4,9 +4,9 @@
 //! which passes failed, the state of packing, then free pages and the epoch of links.
 
 pub(crate) mod credit;
+pub(crate) mod density;
 pub(crate) mod failures;
 pub(crate) mod latch_hold;
 pub(crate) mod options;
-pub(crate) mod packing;
 pub(crate) mod recycle;
 pub(crate) mod stats;

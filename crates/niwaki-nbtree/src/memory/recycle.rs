@@ -3,13 +3,13 @@
 //! No thread registers, and no thread waits for another. Instead, a thread that follows a link
 //! detects that the link is too old. The index counts the pages that it has put to use again (its
 //! *epoch*). A reader of a link notes the epoch first. The reader latches the page that the link
-//! leads to, or reads it by a glance (optimistic read), then compares the epoch again:
+//! leads to, or reads it optimistically, then compares the epoch again:
 //!
 //! ```text
 //!   reader                                   thread that uses page P again
 //!   e := epoch            (acquire)          P is DELETED: no page that is not deleted links to it
 //!   link to P, from a page in use            latch P exclusively
-//!   latch P, or glance at it                 epoch += 1                 (release)
+//!   latch P, or read a copy                  epoch += 1                 (release)
 //!   epoch = e?  P is what the link meant     give P its new contents, unlatch
 //! ```
 //!
@@ -35,7 +35,7 @@ use crate::page::layout::META_BLOCK;
 const FREE_MAX: usize = 1 << 16;
 /// The size of a pass's list of pages to visit again from which on sparse pages are no longer
 /// added.
-const AGAIN_MAX: usize = 1 << 16;
+const REVISITS_MAX: usize = 1 << 16;
 /// The page of the first root. Until its first use it waits for the first insertion.
 pub(crate) const FIRST_ROOT: BlockNumber = BlockNumber(META_BLOCK.0 + 1);
 
@@ -80,7 +80,7 @@ struct PassState {
     visiting: Option<BlockNumber>,
     /// Pages to visit again: pages behind the pass to which entries moved that it had not met, and
     /// sparse pages.
-    filled_behind: BTreeSet<BlockNumber>,
+    to_revisit: BTreeSet<BlockNumber>,
 }
 
 impl PassState {
@@ -92,13 +92,13 @@ impl PassState {
             "the pass has reached the page that it visits"
         );
         debug_assert!(
-            self.filled_behind.last().is_none_or(|&block| block < self.next),
+            self.to_revisit.last().is_none_or(|&block| block < self.next),
             "pages that the pass comes back to lie behind it"
         );
     }
 
     fn may_not_have_met(&self, block: BlockNumber) -> bool {
-        block >= self.next || self.visiting == Some(block) || self.filled_behind.contains(&block)
+        block >= self.next || self.visiting == Some(block) || self.to_revisit.contains(&block)
     }
 }
 
@@ -168,7 +168,7 @@ impl Recycling {
         let mut pages = self.pages.lock();
         for pass in &mut pages.passes {
             if to < pass.next && pass.may_not_have_met(from) && !seeded_bug!("pass_forgets_moved") {
-                pass.filled_behind.insert(to);
+                pass.to_revisit.insert(to);
                 pass.assert_state();
             }
         }
@@ -204,7 +204,7 @@ impl Recycling {
             number,
             next: BlockNumber(META_BLOCK.0 + 1),
             visiting: None,
-            filled_behind: BTreeSet::new(),
+            to_revisit: BTreeSet::new(),
         });
         Pass { recycling: self, number }
     }
@@ -241,7 +241,7 @@ impl Pass<'_> {
             pass.next = BlockNumber(block.0 + 1);
             Some(block)
         } else {
-            pass.filled_behind.pop_first()
+            pass.to_revisit.pop_first()
         };
         pass.assert_state();
         pass.visiting
@@ -251,13 +251,13 @@ impl Pass<'_> {
 impl Pass<'_> {
     /// Puts the current page on the list of pages to visit again, if the pass has not reached
     /// `sibling` yet. Returns whether the pass will come back.
-    pub(crate) fn come_again(&self, sibling: BlockNumber) -> bool {
+    pub(crate) fn visit_again(&self, sibling: BlockNumber) -> bool {
         let mut pages = self.recycling.pages.lock();
         let pass = pages.passes.iter_mut().find(|pass| pass.number == self.number);
         let Some(pass) = pass.filter(|pass| sibling >= pass.next) else { return false };
         debug_assert!(pass.visiting.is_some_and(|block| block != sibling), "they are neighbours");
-        let full = pass.filled_behind.len() >= AGAIN_MAX;
-        pass.visiting.is_some_and(|block| !full && pass.filled_behind.insert(block))
+        let full = pass.to_revisit.len() >= REVISITS_MAX;
+        pass.visiting.is_some_and(|block| !full && pass.to_revisit.insert(block))
     }
 
     /// Decides whether the pass has met all entries of this page, and so will not come back unless
@@ -357,7 +357,7 @@ mod tests {
     #[cfg_attr(debug_assertions, should_panic(expected = "the pass has reached the page"))]
     fn a_pass_ahead_of_itself_is_noticed() {
         let visiting = Some(BlockNumber(3));
-        let filled_behind = BTreeSet::new();
-        PassState { number: 1, next: BlockNumber(3), visiting, filled_behind }.assert_state();
+        let to_revisit = BTreeSet::new();
+        PassState { number: 1, next: BlockNumber(3), visiting, to_revisit }.assert_state();
     }
 }

@@ -395,13 +395,13 @@ impl<'a> SplitLeft<'a> {
 /// A writer that fills an empty index page item by item.
 pub(crate) struct Rebuild<'a> {
     pub(crate) page: &'a mut Page,
-    pub(crate) fine: bool,
+    pub(crate) fits: bool,
 }
 
 impl<'a> Rebuild<'a> {
     pub(crate) fn new(page: &'a mut Page, level: u16, flags: u16) -> Self {
         page.init_index(level, flags);
-        Self { page, fine: true }
+        Self { page, fits: true }
     }
 
     /// Begins a page with flags, siblings and high key of `old`; the entries are to follow.
@@ -417,10 +417,10 @@ impl<'a> Rebuild<'a> {
 
     /// Replaces `page` by the rebuilt one, if everything fitted.
     pub(crate) fn put_in_place_of(self, page: &mut Page) -> bool {
-        if self.fine {
+        if self.fits {
             page.0.copy_from_slice(&self.page.0);
         }
-        self.fine
+        self.fits
     }
 
     pub(crate) fn push(&mut self, tuple: &[u8]) {
@@ -429,7 +429,7 @@ impl<'a> Rebuild<'a> {
             !appended || self.page.tuple(self.page.item_count()) == tuple,
             "the tuple is the last item"
         );
-        self.fine &= appended;
+        self.fits &= appended;
     }
 
     /// Copies an item of another page together with its LP_DEAD mark.
@@ -438,7 +438,7 @@ impl<'a> Rebuild<'a> {
         if is_dead(from, offset) {
             let number = OffsetNumber(self.page.item_count());
             let id = self.page.item_id(number).with_state(ItemState::Dead);
-            self.fine &= self.page.set_item_id(number, id);
+            self.fits &= self.page.set_item_id(number, id);
         }
     }
 }

@@ -4,11 +4,11 @@
 //! them. Then come changes of a page with their bytes in the log: single items, removals, posting
 //! lists. The records and their redo come last.
 
-pub(crate) mod bits;
 pub(crate) mod change;
 pub(crate) mod entry;
+pub(crate) mod golomb;
 pub(crate) mod layout;
-pub(crate) mod lists;
+pub(crate) mod posting_lists;
 pub(crate) mod removal;
 pub(crate) mod search;
 pub(crate) mod separator;

@@ -9,8 +9,8 @@ use std::ops::Range;
 use niwaki_storage::OffsetNumber;
 use niwaki_storage::page::Page;
 
-use crate::page::bits::{NumberReader, NumberWriter};
 use crate::page::entry::EntryPlace;
+use crate::page::golomb::{NumberReader, NumberWriter};
 use crate::page::layout::IndexPage;
 use crate::page::tuple::{LeafTuple, posting_tids, push_posting};
 
@@ -21,7 +21,7 @@ use crate::page::tuple::{LeafTuple, posting_tids, push_posting};
 /// items that go: how many items stay between each and the one before, ascending
 /// TIDs:          likewise, where the TIDs of all posting lists of the leaf are counted
 /// ```
-/// All are numbers as `bits.rs` writes them: a removed entry costs about five bits.
+/// All are numbers as `golomb.rs` writes them: a removed entry costs about five bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Removal {
     items: Vec<OffsetNumber>,

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::{HEADER_SIZE, ItemId, PAGE_SIZE, Page};
-use niwaki_storage::{BlockNumber, Glance, Tid};
+use niwaki_storage::{BlockNumber, OptimisticRead, Tid};
 
 use crate::page::layout::{
     FLAGS_AT, HIGH_KEY, IndexPage, LINE_POINTER, NEXT_AT, NO_BLOCK, SPECIAL_SIZE, flag,
@@ -142,8 +142,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The view that a search has of a page: of a page under its latch, or of a [`Glance`] (optimistic
-/// read). In a glance all values are arbitrary until the glance is known to hold.
+/// The view that a search has of a page: of a page under its latch, or of an
+/// [`OptimisticRead`]. There all values are arbitrary until the read is known to hold.
 pub(crate) trait Keys {
     /// Returns the number of items.
     fn items(&self) -> u16;
@@ -177,12 +177,12 @@ fn place_of_head(page: &Page, item: u16) -> Option<usize> {
 /// Begins to load the head of an item that a search will soon look at (prefetch). Returns the place
 /// of the head.
 #[inline]
-fn bring_near(page: &Page, item: u16) -> usize {
+fn prefetch(page: &Page, item: u16) -> usize {
     let at = place_of_head(page, item).unwrap_or(0);
     debug_assert!(at + TUPLE_HEADER + WORD <= PAGE_SIZE, "the head ends on the page");
-    page.bring_near(at);
+    page.prefetch(at);
     // The head may lie on two cache lines.
-    page.bring_near(at + TUPLE_HEADER + WORD - 1);
+    page.prefetch(at + TUPLE_HEADER + WORD - 1);
     at
 }
 
@@ -217,7 +217,7 @@ impl Keys for Page {
     }
 }
 
-impl Keys for Glance<'_> {
+impl Keys for OptimisticRead<'_> {
     #[inline]
     fn items(&self) -> u16 {
         self.item_count()
@@ -290,7 +290,7 @@ pub(crate) fn lower_bound(page: &Page, from: u16, target: &Target<'_>) -> u16 {
     bound(page, from, target)
 }
 
-/// Does the same as [`lower_bound`], also on a page read by a glance.
+/// Does the same as [`lower_bound`], also on a page that is read optimistically.
 #[inline]
 fn bound(page: &impl Keys, from: u16, target: &Target<'_>) -> u16 {
     debug_assert!(from > 0, "offset numbers begin at 1");
@@ -454,7 +454,7 @@ pub(crate) fn lower_bounds(page: &Page, from: u16, targets: &[Target<'_>], bound
         while left > 0 {
             let step = left.div_ceil(2);
             for look in &mut *looks {
-                look.head = bring_near(page, look.bound.wrapping_add(step - 1));
+                look.head = prefetch(page, look.bound.wrapping_add(step - 1));
             }
             for (at, look) in looks.iter_mut().enumerate() {
                 let its = window_at(page, look.head, skip) & look.mask;
@@ -498,7 +498,7 @@ pub(crate) fn is_beyond(page: &Page, target: &Target<'_>) -> bool {
     lies_beyond(page, target)
 }
 
-/// Does the same as [`is_beyond`], also on a page read by a glance.
+/// Does the same as [`is_beyond`], also on a page that is read optimistically.
 #[inline]
 pub(crate) fn lies_beyond(page: &impl Keys, target: &Target<'_>) -> bool {
     page.right() != NO_BLOCK && (page.gave_up_range() || is_before(page, HIGH_KEY, target))

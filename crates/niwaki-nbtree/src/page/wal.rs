@@ -14,7 +14,7 @@
 //! 10 CLEAR_DEAD      leaf (offset u16)
 //! 11 PAGES           new pages (images)
 //! 12 INSERT_INSIDE   leaf (offset u16 of a posting list, the TID that it takes in)
-//! 13 DEDUP           leaf (see lists.rs)
+//! 13 DEDUP           leaf (see posting_lists.rs)
 //! 14 HALF_DEAD       parent (offset u16 of the downlink that goes), the branch from the leaf up
 //!                    (none)
 //! 15 UNLINK          page (none), right sibling (prev u32)
@@ -38,7 +38,7 @@ use niwaki_storage::{BlockNumber, Corruption, Error, OffsetNumber, Result};
 
 use crate::page::change::{self, SplitLeft};
 use crate::page::layout::{IndexPage, Meta, read_u16, read_u32};
-use crate::page::lists::Merge;
+use crate::page::posting_lists::Deduplication;
 use crate::page::removal::Removal;
 use crate::page::tuple::TID_SIZE;
 
@@ -195,7 +195,7 @@ impl PageChange {
             }
             Self::Meta => Meta::overwrite(data, page),
             Self::Delete => Removal::decode(data).is_some_and(|removal| removal.apply(page)),
-            Self::Dedup => Merge::decode(data).is_some_and(|merge| merge.apply(page)),
+            Self::Dedup => Deduplication::decode(data).is_some_and(|change| change.apply(page)),
             Self::InsertInside => Self::tid_of_list(data)
                 .is_some_and(|(at, tid)| change::insert_inside(page, at, tid)),
             Self::GrowList => {
@@ -294,7 +294,7 @@ impl ResourceManager for NbtreeManager {
             kind::INSERT_INSIDE => format!("insert into list, offset {}", read_u16(data, 0)),
             kind::GROW_LIST => format!("list takes in a TID, offset {}", read_u16(data, 0)),
             kind::DEDUP => {
-                let runs = Merge::decode(data).map_or(0, |merge| merge.intervals.len());
+                let runs = Deduplication::decode(data).map_or(0, |change| change.runs.len());
                 format!("deduplicate {runs} runs of equal keys")
             }
             kind::CLEAR_DEAD => format!("clear dead mark, offset {}", read_u16(data, 0)),

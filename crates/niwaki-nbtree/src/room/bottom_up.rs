@@ -68,7 +68,7 @@ impl Index {
         let oracle = deletion.oracle;
         let Some(oldest) = oracle.prospect() else { return Ok(BottomUp::Spared) };
         let block = leaf.id().block;
-        if self.failures.again(block, oldest, || tids_on(leaf)) {
+        if self.failures.would_fail_again(block, oldest, || tids_on(leaf)) {
             return Ok(BottomUp::Spared);
         }
         let by_block = self.by_block(leaf, block)?;

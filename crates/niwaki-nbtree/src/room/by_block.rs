@@ -39,7 +39,7 @@ struct Entry {
 
 /// A heap block that entries lead to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OnBlock {
+pub(crate) struct HeapBlock {
     pub(crate) block: BlockNumber,
     /// The number of entries on the block, then how many of them are promising, and marked LP_DEAD.
     pub(crate) entries: u16,
@@ -49,10 +49,10 @@ pub(crate) struct OnBlock {
 }
 
 /// The entries of a leaf, chained by heap block; valid as long as the leaf does not change.
-pub(crate) struct ByBlock<'a> {
+pub(crate) struct EntriesByBlock<'a> {
     leaf: &'a Page,
     entries: Vec<Entry>,
-    pub(crate) blocks: Vec<OnBlock>,
+    pub(crate) blocks: Vec<HeapBlock>,
     /// Numbers of `blocks` by hash of the block. The length is a power of two, at least twice the
     /// number of entries.
     slots: Vec<u16>,
@@ -66,8 +66,12 @@ impl Index {
     /// Entries with equal keys are promising. At most one entry of a posting list is promising:
     /// where most of the list lies on one heap block, an entry there. So lists, which say little
     /// about dead versions, do not outweigh plain duplicates, which were inserted since.
-    pub(crate) fn by_block<'a>(&self, leaf: &'a Page, block: BlockNumber) -> Result<ByBlock<'a>> {
-        let mut found = ByBlock::with_room(leaf);
+    pub(crate) fn by_block<'a>(
+        &self,
+        leaf: &'a Page,
+        block: BlockNumber,
+    ) -> Result<EntriesByBlock<'a>> {
+        let mut found = EntriesByBlock::with_room(leaf);
         // The key of the item before, and the entry of it that is promising if the key comes again.
         let mut before: Option<(&[u8], Option<usize>)> = None;
         for offset in leaf.first_entry()..=leaf.item_count() {
@@ -86,7 +90,7 @@ impl Index {
     }
 }
 
-impl<'a> ByBlock<'a> {
+impl<'a> EntriesByBlock<'a> {
     fn with_room(leaf: &'a Page) -> Self {
         // No leaf has more TIDs than fit between its ends.
         let most = leaf.stored_bytes() / TID_SIZE + 1;
@@ -161,7 +165,7 @@ impl<'a> ByBlock<'a> {
         }
         self.latest = self.blocks.len();
         self.slots[slot] = self.latest as u16;
-        self.blocks.push(OnBlock { block, entries: 0, promising: 0, known_dead: 0, last: NONE });
+        self.blocks.push(HeapBlock { block, entries: 0, promising: 0, known_dead: 0, last: NONE });
         self.latest
     }
 
@@ -181,13 +185,13 @@ impl<'a> ByBlock<'a> {
         }
     }
 
-    fn chain(&self, on: &OnBlock) -> impl Iterator<Item = &Entry> {
+    fn chain(&self, on: &HeapBlock) -> impl Iterator<Item = &Entry> {
         let entry = |number: u16| self.entries.get(usize::from(number));
         std::iter::successors(entry(on.last), move |before| entry(before.next))
     }
 
     /// Replaces the contents of `into` by the offsets of the TIDs on a block, in no order.
-    pub(crate) fn offsets(&self, on: &OnBlock, into: &mut Vec<OffsetNumber>) {
+    pub(crate) fn offsets(&self, on: &HeapBlock, into: &mut Vec<OffsetNumber>) {
         into.clear();
         into.extend(self.chain(on).map(|entry| entry.offset));
         debug_assert_eq!(into.len(), usize::from(on.entries), "all entries are on the chain");
@@ -197,7 +201,7 @@ impl<'a> ByBlock<'a> {
     /// ascending. No candidate is judged yet.
     pub(crate) fn candidates(
         &self,
-        on: &OnBlock,
+        on: &HeapBlock,
         are_wanted: impl Fn(OffsetNumber) -> bool,
     ) -> Vec<DeletionCandidate<'a>> {
         let mut candidates: Vec<DeletionCandidate<'a>> = self
@@ -266,7 +270,7 @@ mod tests {
     fn a_table_without_slots_is_noticed() {
         let mut page = Page::zeroed();
         page.init_index(0, flag::LEAF);
-        let mut found = ByBlock::with_room(&page);
+        let mut found = EntriesByBlock::with_room(&page);
         let item = posting_bytes(b"k", &[Tid::new(1, 1), Tid::new(1, 2)]);
         found.add(&LeafTuple::decode(&item).unwrap(), 1, false);
         found.assert_state();

@@ -27,7 +27,7 @@ use crate::error::Result;
 use crate::memory::stats::count;
 use crate::page::entry::NewEntry;
 use crate::page::layout::{IndexPage, LINE_POINTER};
-use crate::page::lists::Merge;
+use crate::page::posting_lists::Deduplication;
 use crate::page::wal;
 use crate::tree::index::Index;
 
@@ -43,16 +43,16 @@ impl Index {
         at_least: usize,
     ) -> Result<bool> {
         debug_assert!(at_least > 0, "a merge that frees nothing is no change");
-        let plan = Merge::plan(leaf, entry.key, self.tids_max());
+        let plan = Deduplication::plan(leaf, entry.key, self.tids_max());
         let items = usize::from(leaf.entry_count()) - plan.freed_items;
         let free = leaf.room() + plan.freed_bytes;
         let in_vain = plan.freed_bytes < at_least;
         if in_vain || tuple_bytes + LINE_POINTER > free || items >= self.items_max() {
             return Ok(false);
         }
-        let data = plan.merge.encode();
+        let data = plan.change.encode();
         let critical = self.storage.begin_change()?;
-        let merged = plan.merge.apply(leaf);
+        let merged = plan.change.apply(leaf);
         assert!(merged, "the runs were just found");
         leaf.bump_version();
         let delta: &[&[u8]] = &[&data];

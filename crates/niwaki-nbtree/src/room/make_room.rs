@@ -81,7 +81,8 @@ impl Index {
             // Versions of a row; some of them are likely to be dead.
             let versions = entry.logically_unchanged
                 || duplicates == Duplicates::Versions
-                || (options.version_hint == VersionHint::Page && self.hinted.take(leaf.id().block));
+                || (options.version_hint == VersionHint::Page
+                    && self.version_leaves.take(leaf.id().block));
             if !self.fits(leaf, tuple_bytes) && versions && options.bottom_up_deletion {
                 match self.bottom_up_delete(leaf, entry, tuple_bytes, deletion)? {
                     BottomUp::ReadIn(absent) => return Ok(Some(absent)),

@@ -7,9 +7,9 @@
 pub(crate) mod bottom_up;
 pub(crate) mod by_block;
 pub(crate) mod dedup;
-pub(crate) mod held_back;
 pub(crate) mod make_room;
 pub(crate) mod shift;
 pub(crate) mod siblings;
 pub(crate) mod simple_delete;
+pub(crate) mod snapshot_blocked;
 pub(crate) mod visits;

@@ -16,7 +16,7 @@
 //! wanted entries are on the leaf, or to its right. But unlike a split, a shift brings entries to a
 //! page that existed before, and may have been read. That concerns backward scans and passes in
 //! physical order ([`Recycling::entries_shift`]). A forward scan begins behind the place that it
-//! has reached (`passed.rs`).
+//! has reached (`position.rs`).
 //!
 //! Where deletions pay for it, a right sibling that is full itself first gets room from its own
 //! right sibling in the same way (`siblings.rs`).
@@ -43,9 +43,9 @@ use crate::page::search::downlink_item;
 use crate::page::separator::separator;
 use crate::page::tuple::{LeafTuple, PivotTuple, push_pivot};
 use crate::page::{change, wal};
-use crate::room::siblings::Way;
+use crate::room::siblings::ShiftRoute;
 use crate::tree::index::{Index, Path};
-use crate::tree::leaf::Gap;
+use crate::tree::locate::Gap;
 use crate::tree::split::split_item;
 use crate::tree::split_point::{self, Room, SplitItem};
 
@@ -67,7 +67,7 @@ pub(crate) struct Shift<'a> {
 
 /// An entry that does not fit the leaf where it belongs.
 #[derive(Clone, Copy)]
-pub(crate) struct Pending<'a> {
+pub(crate) struct NewTuple<'a> {
     pub(crate) gap: Gap,
     pub(crate) tuple: &'a [u8],
 }
@@ -78,19 +78,19 @@ impl Index {
     ///
     /// # Errors
     /// Storage's.
-    pub(crate) fn make_way(
+    pub(crate) fn prepare_shift(
         &self,
         left: &PageWrite<'_>,
-        new: Pending<'_>,
+        new: NewTuple<'_>,
         path: &Path,
         xid: Xid,
     ) -> Result<Option<Shift<'_>>> {
-        let Some(way) = self.find_way(left, new.tuple.len(), path)? else { return Ok(None) };
+        let Some(route) = self.find_route(left, new.tuple.len(), path)? else { return Ok(None) };
         let items = with_new(left, Some(new));
         if !self.may_shift(left, &items) {
             return Ok(None);
         }
-        for (pages, &link) in (2..2 + way.passing.len()).zip(&way.passing).rev() {
+        for (pages, &link) in (2..2 + route.passing.len()).zip(&route.passing).rev() {
             let passing = if seeded_bug!("way_trusts_its_links") {
                 Some(self.write(link.block, 0)?)
             } else {
@@ -101,11 +101,11 @@ impl Index {
             if !self.may_shift(&passing, &items) {
                 return Ok(None);
             }
-            let shift = self.plan_shift(&passing, &items, pages, &way, path)?;
+            let shift = self.plan_shift(&passing, &items, pages, &route, path)?;
             let Some(shift) = shift else { return Ok(None) };
             drop(self.shift(passing, shift, xid)?);
         }
-        self.plan_shift(left, &items, 1, &way, path)
+        self.plan_shift(left, &items, 1, &route, path)
     }
 
     /// Decides whether a leaf with these items may be parted.
@@ -121,7 +121,7 @@ impl Index {
         left: &PageWrite<'_>,
         items: &Items<'_>,
         pages: usize,
-        way: &Way,
+        route: &ShiftRoute,
         path: &Path,
     ) -> Result<Option<Shift<'_>>> {
         debug_assert!(pages > 0, "the leaf itself shares the room");
@@ -134,9 +134,9 @@ impl Index {
         }
         let room = self.room_on(&right);
         let page = self.split_page(left, &items.list, items.new_at);
-        let chosen = split_point::choose_shift(&page, room, pages, way.freed_min());
+        let chosen = split_point::choose_shift(&page, room, pages, route.freed_min());
         let Some(first_right) = chosen else { return Ok(None) };
-        self.plan_at(left, right, (items, first_right), way.tight, path)
+        self.plan_at(left, right, (items, first_right), route.tight, path)
     }
 
     /// Plans the shift of the last entries of `left` that fills `room` on `right`, its right
@@ -268,18 +268,18 @@ struct Items<'a> {
     new_is_item: bool,
 }
 
-fn with_new<'a>(left: &'a Page, new: Option<Pending<'a>>) -> Items<'a> {
+fn with_new<'a>(left: &'a Page, new: Option<NewTuple<'a>>) -> Items<'a> {
     let items = (left.first_entry()..=left.item_count()).map(|at| split_item(left.tuple(at)));
     // One more than the leaf has, so that the list has room for the new item.
     let mut list = Vec::with_capacity(usize::from(left.item_count()) + 1);
     list.extend(items);
     let at = |offset: u16| usize::from(offset - left.first_entry());
     let (new_at, new_is_item) = match new {
-        Some(Pending { gap: Gap::Before(offset), tuple }) => {
+        Some(NewTuple { gap: Gap::Before(offset), tuple }) => {
             list.insert(at(offset), split_item(tuple));
             (at(offset), true)
         }
-        Some(Pending { gap: Gap::Inside(offset), tuple }) => {
+        Some(NewTuple { gap: Gap::Inside(offset), tuple }) => {
             list[at(offset)].bytes += tuple.len() + LINE_POINTER;
             (at(offset), false)
         }

@@ -44,7 +44,7 @@ const TIGHT_PART: usize = 256;
 /// The least room in all, in entries of the new one's size: room for this many entries can be moved
 /// whole.
 const TIGHT_ENTRIES: usize = 2;
-/// The factor on a way's price that the credit must cover before room is gathered from several
+/// The factor on a route's price that the credit must cover before room is gathered from several
 /// leaves: such room is soon used up again.
 pub(crate) const PLENTY: u64 = 128;
 /// The most right siblings that the search looks at where deletions pay.
@@ -55,16 +55,16 @@ const FREED_MIN: usize = USABLE_BYTES / 16;
 const _: () = assert!(FREED_MIN < USABLE_BYTES / ROOM_PART);
 const _: () = assert!(ROOM_PART < TIGHT_PART);
 
-/// The way in which a full leaf gets room.
-pub(crate) struct Way {
+/// The route of shifts by which a full leaf gets room.
+pub(crate) struct ShiftRoute {
     /// The right siblings, nearest first, that first shift entries to their own right siblings.
     pub(crate) passing: Vec<Link>,
-    /// True if deletions pay for the way.
+    /// True if deletions pay for the route.
     pub(crate) tight: bool,
 }
 
-impl Way {
-    /// Returns the price of the shifts that the way takes, in credit.
+impl ShiftRoute {
+    /// Returns the price of the shifts that the route takes, in credit.
     fn price(&self) -> u64 {
         debug_assert!(self.tight || self.passing.is_empty(), "room in plenty is never far");
         debug_assert!(self.passing.len() < SIBLINGS_MAX, "the last leaf passes nothing on");
@@ -78,28 +78,28 @@ impl Way {
 }
 
 impl Index {
-    /// Finds a way in which the full leaf `left` gets room for some of its entries on its right
-    /// sibling. `None`: there is no way. `tuple_bytes` are the bytes of the new entry.
-    pub(crate) fn find_way(
+    /// Finds a route by which the full leaf `left` gets room for some of its entries on its right
+    /// sibling. `None`: there is no route. `tuple_bytes` are the bytes of the new entry.
+    pub(crate) fn find_route(
         &self,
         left: &PageWrite<'_>,
         tuple_bytes: usize,
         path: &Path,
-    ) -> Result<Option<Way>> {
+    ) -> Result<Option<ShiftRoute>> {
         if left.is_rightmost() {
             return Ok(None);
         }
         let items_max = self.items_max();
         let room = self.room_on(&*self.read(left.next(), 0)?);
         if room.bytes >= USABLE_BYTES / ROOM_PART && room.items >= items_max / ROOM_PART {
-            return Ok(Some(Way { passing: Vec::new(), tight: false }));
+            return Ok(Some(ShiftRoute { passing: Vec::new(), tight: false }));
         }
         let entry = tuple_bytes + LINE_POINTER;
         // Room on a page that remains beside whole entries is of no use.
         let whole = |room: Room| room.bytes / entry * entry;
         let (mut bytes, mut pages) = (whole(room), 2);
-        let mut way = Way { passing: Vec::new(), tight: true };
-        if !self.credit.affords(way.price()) {
+        let mut route = ShiftRoute { passing: Vec::new(), tight: true };
+        if !self.credit.affords(route.price()) {
             return Ok(None);
         }
         let is_enough = |room: Room, bytes: usize, pages: usize| {
@@ -107,34 +107,34 @@ impl Index {
                 && room.items >= (items_max / TIGHT_PART).max(1)
         };
         if is_enough(room, bytes, pages) {
-            return Ok(Some(way));
+            return Ok(Some(route));
         }
         // The number of leaves that pass entries on to a leaf that has enough room only together
         // with theirs, and the room that each gets: the search keeps the greatest.
         let mut together = None;
         for pair in self.right_siblings(left, path)?.windows(2) {
-            way.passing.push(pair[0]);
+            route.passing.push(pair[0]);
             let Some(next) = self.follow(pair[1], 0)? else { break };
-            if !self.credit.affords(way.price()) {
+            if !self.credit.affords(route.price()) {
                 break;
             }
             let room = self.room_on(&next);
             (bytes, pages) = (bytes + whole(room), pages + 1);
             if is_enough(room, whole(room), pages) {
-                return Ok(Some(way));
+                return Ok(Some(route));
             }
             let each = bytes / pages;
-            let plenty = self.credit.affords(PLENTY * way.price());
+            let plenty = self.credit.affords(PLENTY * route.price());
             if plenty
                 && is_enough(room, bytes, pages)
                 && together.is_none_or(|(_, most)| most < each)
             {
-                together = Some((way.passing.len(), each));
+                together = Some((route.passing.len(), each));
             }
         }
         Ok(together.map(|(passing, _)| {
-            way.passing.truncate(passing);
-            way
+            route.passing.truncate(passing);
+            route
         }))
     }
 

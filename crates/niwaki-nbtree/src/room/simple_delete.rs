@@ -19,7 +19,7 @@ use crate::page::layout::IndexPage;
 use crate::page::removal::Removal;
 use crate::page::tuple::LeafTuple;
 use crate::page::{change, wal};
-use crate::room::by_block::OnBlock;
+use crate::room::by_block::HeapBlock;
 use crate::room::visits::{Deletion, Visits};
 use crate::table::{DeletionOracle, RemovedInterval, union};
 use crate::tree::index::Index;
@@ -40,7 +40,7 @@ impl Index {
         let by_block = self.by_block(leaf, leaf.id().block)?;
         let extras = self.options().simple_deletion_extras;
         let is_worthwhile =
-            |on: &OnBlock| on.known_dead > 0 || (extras && on.block == entry.tid.block);
+            |on: &HeapBlock| on.known_dead > 0 || (extras && on.block == entry.tid.block);
         let mut visits = Visits::all(&by_block, is_worthwhile);
         debug_assert!(!visits.list.is_empty(), "a marked entry leads to a heap block");
         if !extras {

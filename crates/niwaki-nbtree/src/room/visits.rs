@@ -34,7 +34,7 @@ use niwaki_storage::{BlockNumber, OffsetNumber};
 
 use crate::error::Result;
 use crate::page::entry::EntryPlace;
-use crate::room::by_block::{ByBlock, OnBlock};
+use crate::room::by_block::{EntriesByBlock, HeapBlock};
 use crate::table::{DeletionCandidate, DeletionOracle, HeapGlance, RemovedInterval};
 
 /// The most heap blocks that one pass of bottom-up deletion visits.
@@ -71,7 +71,7 @@ impl Order {
     }
 
     /// Orders a block before anything is known about its dead entries.
-    fn before(on: &OnBlock) -> Self {
+    fn before(on: &HeapBlock) -> Self {
         let rank = on.promising.max(PROMISING_MIN).next_power_of_two();
         Self::by(rank, on.entries.next_power_of_two(), on.block)
     }
@@ -79,7 +79,7 @@ impl Order {
 
 /// Returns blocks in the order in which a pass glances at them: the best, then the others. The
 /// others begin at a different block in each `turn`.
-fn glance_order(blocks: &[OnBlock], turn: u64) -> Vec<&OnBlock> {
+fn glance_order(blocks: &[HeapBlock], turn: u64) -> Vec<&HeapBlock> {
     let mut ranks: Vec<Order> = blocks.iter().map(Order::before).collect();
     if ranks.len() <= BEST {
         return blocks.iter().collect();
@@ -101,7 +101,7 @@ fn glance_order(blocks: &[OnBlock], turn: u64) -> Vec<&OnBlock> {
 /// A block that may be visited.
 struct Choice<'b> {
     order: Order,
-    on: &'b OnBlock,
+    on: &'b HeapBlock,
     /// The number of its entries that are known to be dead.
     found: usize,
     /// The result of the glance; `None`: the block is not in memory.
@@ -113,7 +113,7 @@ struct Choice<'b> {
 impl<'b> Choice<'b> {
     /// Glances at a block. `None`: no entry can be dead there.
     fn glance(
-        on: &'b OnBlock,
+        on: &'b HeapBlock,
         offsets: &[OffsetNumber],
         oracle: &dyn DeletionOracle,
     ) -> Option<Self> {
@@ -127,7 +127,7 @@ impl<'b> Choice<'b> {
         Some(Self { order, on, found, seen, removable: None })
     }
 
-    fn look_closely(&mut self, by_block: &ByBlock<'_>, oracle: &dyn DeletionOracle) {
+    fn look_closely(&mut self, by_block: &EntriesByBlock<'_>, oracle: &dyn DeletionOracle) {
         let mut offsets = Vec::new();
         by_block.offsets(self.on, &mut offsets);
         oracle.keep_removable(self.on.block, &mut offsets);
@@ -201,11 +201,14 @@ impl<'a> Visits<'a> {
     }
 
     /// Returns visits to all blocks that `are_wanted`, in physical order.
-    pub(crate) fn all(by_block: &ByBlock<'a>, are_wanted: impl Fn(&OnBlock) -> bool) -> Self {
-        let mut blocks: Vec<&OnBlock> =
+    pub(crate) fn all(
+        by_block: &EntriesByBlock<'a>,
+        are_wanted: impl Fn(&HeapBlock) -> bool,
+    ) -> Self {
+        let mut blocks: Vec<&HeapBlock> =
             by_block.blocks.iter().filter(|on| are_wanted(on)).collect();
         blocks.sort_unstable_by_key(|on| on.block);
-        let visit = |on: &OnBlock| {
+        let visit = |on: &HeapBlock| {
             let candidates = by_block.candidates(on, |_| true);
             Visit { block: on.block, was_seen: false, candidates }
         };
@@ -216,14 +219,14 @@ impl<'a> Visits<'a> {
     }
 
     /// Returns visits to the few blocks worth it when no entry is known to be dead.
-    pub(crate) fn promising(by_block: &ByBlock<'a>, oracle: &dyn DeletionOracle) -> Self {
+    pub(crate) fn promising(by_block: &EntriesByBlock<'a>, oracle: &dyn DeletionOracle) -> Self {
         // The LSN has moved since the last pass, by the entries that filled the leaf again. On an
         // index that is not logged turns are the same, and only too few dead entries make glances
         // go on.
         Self::in_turn(by_block, oracle, by_block.lsn().0)
     }
 
-    fn in_turn(by_block: &ByBlock<'a>, oracle: &dyn DeletionOracle, turn: u64) -> Self {
+    fn in_turn(by_block: &EntriesByBlock<'a>, oracle: &dyn DeletionOracle, turn: u64) -> Self {
         let order = glance_order(&by_block.blocks, turn);
         let mut offsets = Vec::new();
         let mut chosen: Vec<Choice<'_>> = Vec::new();

@@ -6,7 +6,7 @@ use niwaki_storage::{BlockNumber, Tid};
 use crate::page::entry::{BatchEntry, EntryPlace};
 use crate::page::layout::NO_BLOCK;
 use crate::page::tuple::LeafTuple;
-use crate::scan::range::Direction;
+use crate::scan::key_range::Direction;
 
 /// Version of a leaf's contents. It changes whenever the leaf changes, and no value ever comes back
 /// (rule `leaf-version`).

@@ -1,9 +1,9 @@
 //! Scans: ranges of keys, read a leaf at a time.
 //!
-//! The order: ranges, the matches of one leaf, the progress of a scan, and the scan.
+//! The order: ranges, the matches of one leaf, the position of a scan, and the scan.
 
 pub(crate) mod batch;
-pub(crate) mod leaves;
-pub(crate) mod passed;
-pub(crate) mod range;
-pub(crate) mod ranges;
+pub(crate) mod key_range;
+pub(crate) mod position;
+pub(crate) mod range_scan;
+pub(crate) mod range_source;

@@ -82,7 +82,7 @@ fn a_hint_may_count_for_the_page() {
         index.insert(&entry(&key(9), Tid::new(3, 1)), None, Some(&table)).unwrap();
         assert_eq!(index.stats().bottom_up_deletions, passes);
         assert_eq!(checked(&index).len(), if passes == 0 { 7 } else { 2 });
-        assert!(!index.hinted.take(niwaki_storage::BlockNumber(1)) || passes == 0);
+        assert!(!index.version_leaves.take(niwaki_storage::BlockNumber(1)) || passes == 0);
     }
 }
 
@@ -230,7 +230,7 @@ fn heap_blocks_are_read_in_before_the_pass() {
     for hinted in [true, false] {
         let index = churned(IndexOptions::default());
         if !hinted {
-            super::table_side::mark(&index, &[1, 4]);
+            super::table_calls::mark(&index, &[1, 4]);
         }
         let table = TestTable::new(on_block(1));
         table.on_disk.borrow_mut().extend([1, 2, 77]);

@@ -11,7 +11,7 @@ use super::test_table::TestTable;
 use super::{checked, entry, index};
 use crate::{
     Direction, EntryDecision, Index, IndexOptions, IndexStats, InsertOutcome, KeyBound, KeyRange,
-    KeyRanges, Marked, NewEntry, Place, RangeStep, Scan, SplitStrategy,
+    Marked, NewEntry, Place, RangeSource, RangeStep, Scan, SplitStrategy,
 };
 
 type Model = BTreeMap<(Vec<u8>, Tid), Vec<u8>>;
@@ -146,7 +146,7 @@ struct Firsts {
     done: usize,
 }
 
-impl KeyRanges for Firsts {
+impl RangeSource for Firsts {
     fn next(&mut self, found: Option<&[u8]>, place: &mut Place) -> Option<RangeStep> {
         let Some(found) = found else {
             let Some(&byte) = self.bytes.get(self.done) else { return Some(RangeStep::End) };
@@ -176,7 +176,7 @@ struct SecondByte {
     first: Option<u8>,
 }
 
-impl KeyRanges for SecondByte {
+impl RangeSource for SecondByte {
     fn next(&mut self, found: Option<&[u8]>, place: &mut Place) -> Option<RangeStep> {
         let forward = self.direction == Direction::Forward;
         let past = match (found, self.first) {
@@ -216,7 +216,7 @@ fn check_ranges(
     index: &Index,
     model: &Model,
     backward: bool,
-    mut ranges: impl KeyRanges,
+    mut ranges: impl RangeSource,
     wanted: impl Fn(&[u8]) -> bool,
 ) {
     let direction = if backward { Direction::Backward } else { Direction::Forward };

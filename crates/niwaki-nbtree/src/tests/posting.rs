@@ -109,7 +109,7 @@ fn lists_do_not_take_in_everything() {
     assert_eq!(grown(&lists(&[K], 3), false), 0);
     assert_eq!(grown(&lists(&[K], 8), true), 0);
     let marked = lists(&[K], 3);
-    super::table_side::mark(&marked, &[1]);
+    super::table_calls::mark(&marked, &[1]);
     assert_eq!(grown(&marked, true), 0);
     let switched_off = lists(&[K], 3);
     switched_off.set_options(IndexOptions { deduplicate_items: false, ..switched_off.options() });

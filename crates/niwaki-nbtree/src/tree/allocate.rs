@@ -39,14 +39,14 @@ impl Drop for NewPage<'_> {
 
 impl Index {
     /// Returns a link to `block`. The caller reads the block number from a page in use that it has
-    /// latched. Or the caller reads it by a glance, later than this call.
+    /// latched. Or the caller reads it optimistically, later than this call.
     #[inline]
     pub(crate) fn link(&self, block: BlockNumber) -> Link {
         Link { block, epoch: self.recycling.epoch() }
     }
 
     /// Decides whether a link is current: the page that it led to is the page that the caller has
-    /// latched by it, or has just read by a glance.
+    /// latched by it, or has just read optimistically.
     #[inline]
     pub(crate) fn is_current(&self, link: Link) -> bool {
         self.recycling.epoch() == link.epoch || seeded_bug!("links_never_grow_old")

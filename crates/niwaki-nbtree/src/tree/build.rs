@@ -16,7 +16,7 @@ use crate::page::change::Rebuild;
 use crate::page::layout::{
     IndexPage, LINE_POINTER, META_BLOCK, Meta, NO_BLOCK, USABLE_BYTES, flag,
 };
-use crate::page::lists::new_list_tids;
+use crate::page::posting_lists::new_list_tids;
 use crate::page::separator::separator;
 use crate::page::tuple::{
     ENTRY_MAX, LeafTuple, PIVOT_MAX, POSTING_TIDS_MAX, PivotTuple, TID_SIZE, TUPLE_HEADER,
@@ -406,7 +406,7 @@ fn fill(page: &mut Page, open: &Level, level: u16, right: Option<(&[u8], BlockNu
     open.tuples().for_each(|tuple| writer.push(tuple));
     let items = open.ends.len() + usize::from(right.is_some());
     debug_assert_eq!(usize::from(writer.page.item_count()), items, "all tuples are on the page");
-    writer.fine
+    writer.fits
 }
 
 #[cfg(test)]

@@ -48,22 +48,22 @@ pub(crate) enum Descent {
 }
 
 impl Index {
-    /// Descends to `level`, and notes the pages in `path`. With `finisher`, the descent stops at
-    /// unfinished splits.
+    /// Descends to `level`, and notes the pages in `path`. With `stop_at_incomplete`, the descent
+    /// stops at unfinished splits.
     #[inline]
     pub(crate) fn descend(
         &self,
         target: &Target<'_>,
         level: u16,
-        finisher: bool,
+        stop_at_incomplete: bool,
         path: &mut Path,
     ) -> Result<Descent> {
         for _ in 0..RESTARTS_MAX {
-            if let Some(descent) = self.descend_once(target, level, finisher, path)? {
+            if let Some(descent) = self.descend_once(target, level, stop_at_incomplete, path)? {
                 return Ok(descent);
             }
         }
-        Err(self.no_way(META_BLOCK))
+        Err(self.dead_links(META_BLOCK))
     }
 
     /// Descends once. `None`: a page on the way was deleted since the link to it was read.
@@ -72,7 +72,7 @@ impl Index {
         &self,
         target: &Target<'_>,
         level: u16,
-        finisher: bool,
+        stop_at_incomplete: bool,
         path: &mut Path,
     ) -> Result<Option<Descent>> {
         // The epoch is read before the metapage.
@@ -84,7 +84,7 @@ impl Index {
         }
         let mut moves = 0;
         while here > level {
-            match self.inner_step(link, here, target, finisher)? {
+            match self.inner_step(link, here, target, stop_at_incomplete)? {
                 InnerStep::Down(child) => {
                     path.note(here, link);
                     link = child;
@@ -117,7 +117,7 @@ impl Index {
     /// Returns the error for links that led to deleted pages again and again, as only links in a
     /// damaged file do.
     #[cold]
-    pub(crate) fn no_way(&self, block: BlockNumber) -> Error {
+    pub(crate) fn dead_links(&self, block: BlockNumber) -> Error {
         self.damaged(block, None, "B2", "links lead to deleted pages")
     }
 
@@ -172,7 +172,7 @@ impl Index {
         Ok(Some(page))
     }
 
-    /// Reads one inner page: by a glance (optimistic read) if that succeeds, else under its shared
+    /// Reads one inner page: optimistically if that succeeds, else under its shared
     /// latch. The answer is a copy of everything that it needs of the page.
     #[inline]
     fn inner_step(
@@ -180,12 +180,12 @@ impl Index {
         link: Link,
         level: u16,
         target: &Target<'_>,
-        finisher: bool,
+        stop_at_incomplete: bool,
     ) -> Result<InnerStep> {
         debug_assert!(level > 0, "inner pages lie above the leaves");
-        match self.glance_step(link, level, target, finisher) {
+        match self.optimistic_step(link, level, target, stop_at_incomplete) {
             Some(step) => Ok(step),
-            None => self.latched_step(link, level, target, finisher),
+            None => self.latched_step(link, level, target, stop_at_incomplete),
         }
     }
 
@@ -194,17 +194,17 @@ impl Index {
     /// read will show. One try is enough: a thread that changes a page drops its copy, so a second
     /// try would meet the writer's latch too.
     #[inline]
-    fn glance_step(
+    fn optimistic_step(
         &self,
         link: Link,
         level: u16,
         target: &Target<'_>,
-        finisher: bool,
+        stop_at_incomplete: bool,
     ) -> Option<InnerStep> {
-        let page = self.storage.pool().glance(self.page_id(link.block))?;
+        let page = self.storage.pool().read_optimistically(self.page_id(link.block))?;
         let special = page.u64_at(PAGE_SIZE - SPECIAL_SIZE + LEVEL_AT);
         let flags = (special >> 16) as u16;
-        let unusual = flag::DELETED | if finisher { flag::INCOMPLETE_SPLIT } else { 0 };
+        let unusual = flag::DELETED | if stop_at_incomplete { flag::INCOMPLETE_SPLIT } else { 0 };
         if special as u16 != level || flags & unusual != 0 {
             return None;
         }
@@ -228,11 +228,11 @@ impl Index {
         link: Link,
         level: u16,
         target: &Target<'_>,
-        finisher: bool,
+        stop_at_incomplete: bool,
     ) -> Result<InnerStep> {
         let Some(page) = self.follow(link, level)? else { return Ok(InnerStep::Gone) };
         page.publish();
-        if finisher && page.is_incomplete() {
+        if stop_at_incomplete && page.is_incomplete() {
             return Ok(InnerStep::Incomplete);
         }
         if is_beyond(&page, target) {
@@ -270,7 +270,7 @@ impl Index {
                 link = self.link(page.next());
             }
         }
-        Err(self.no_way(META_BLOCK))
+        Err(self.dead_links(META_BLOCK))
     }
 
     /// Latches for writing the page of `level` where `target` belongs, starting at `link`. Leaves

@@ -11,10 +11,10 @@ use niwaki_storage::{BlockNumber, Corruption, Fork, PageId, RelFile, Storage, Xi
 
 use crate::error::{Error, Result};
 use crate::memory::credit::Credit;
-use crate::memory::failures::{Failures, Hinted};
+use crate::memory::density::Packing;
+use crate::memory::failures::{Failures, VersionLeaves};
 use crate::memory::latch_hold::{LATCH_HOLD_BUCKETS, LatchHold};
 use crate::memory::options::{IndexOptions, OptionsCell};
-use crate::memory::packing::Packing;
 use crate::memory::recycle::{FIRST_ROOT, Link, Recycling};
 use crate::memory::stats::{Counters, IndexStats};
 use crate::page::layout::{IndexPage, LINE_POINTER, META_BLOCK, Meta, damage, flag};
@@ -42,7 +42,7 @@ pub struct Index {
     pub(crate) rightmost: AtomicU32,
     pub(crate) recycling: Recycling,
     pub(crate) failures: Failures,
-    pub(crate) hinted: Hinted,
+    pub(crate) version_leaves: VersionLeaves,
     pub(crate) credit: Credit,
     pub(crate) packing: Packing,
     pub(crate) counters: Counters,
@@ -63,7 +63,7 @@ impl Index {
             rightmost: AtomicU32::new(0),
             recycling: Recycling::new(),
             failures: Failures::default(),
-            hinted: Hinted::default(),
+            version_leaves: VersionLeaves::default(),
             credit: Credit::default(),
             packing: Packing::default(),
             counters: Counters::default(),
@@ -224,7 +224,7 @@ impl Index {
     /// Returns the B-tree root and its level; `None` when the index has no pages.
     #[inline]
     pub(crate) fn root(&self) -> Result<Option<(BlockNumber, u16)>> {
-        match self.glance_at_root() {
+        match self.optimistic_root() {
             Some(root) => Ok(Some(root)),
             None => Ok(self.read_meta()?.map(|meta| (meta.root, meta.level))),
         }
@@ -233,8 +233,8 @@ impl Index {
     /// Reads the root from the metapage without a latch (optimistic read). Published contents were
     /// verified before they were published.
     #[inline]
-    fn glance_at_root(&self) -> Option<(BlockNumber, u16)> {
-        let page = self.storage.pool().glance(self.page_id(META_BLOCK))?;
+    fn optimistic_root(&self) -> Option<(BlockNumber, u16)> {
+        let page = self.storage.pool().read_optimistically(self.page_id(META_BLOCK))?;
         let at = usize::from(page.item_id(1).offset());
         let root = BlockNumber(page.u64_at(at + Meta::ROOT_AT) as u32);
         let level = page.u64_at(at + Meta::LEVEL_AT) as u16;

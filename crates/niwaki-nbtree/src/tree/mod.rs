@@ -8,6 +8,6 @@ pub(crate) mod build;
 pub(crate) mod check;
 pub(crate) mod descend;
 pub(crate) mod index;
-pub(crate) mod leaf;
+pub(crate) mod locate;
 pub(crate) mod split;
 pub(crate) mod split_point;

@@ -24,18 +24,18 @@ use crate::page::wal;
 use crate::tree::allocate::NewPage;
 use crate::tree::descend::{Descent, RESTARTS_MAX};
 use crate::tree::index::{Index, Path};
-use crate::tree::leaf::Gap;
+use crate::tree::locate::Gap;
 use crate::tree::split_point::{self, SplitItem, SplitKind, SplitPage, SplitPoint};
 
 /// A page to be split with the new tuple in place, without copying anything.
-struct Virtual<'a> {
+struct PageWithNew<'a> {
     page: &'a Page,
     /// The position of the new tuple, counted from the first entry.
     new_at: usize,
     new_tuple: &'a [u8],
 }
 
-impl<'a> Virtual<'a> {
+impl<'a> PageWithNew<'a> {
     fn len(&self) -> usize {
         usize::from(self.page.entry_count()) + 1
     }
@@ -101,7 +101,7 @@ impl Index {
         };
         debug_assert!(offset >= left.first_entry(), "no entry comes before the high key");
         let new_at = usize::from(offset - left.first_entry());
-        let whole = Virtual { page, new_at, new_tuple: new_item };
+        let whole = PageWithNew { page, new_at, new_tuple: new_item };
         debug_assert!(new_at < whole.len(), "the new item is one of the items");
         let SplitPoint { first_right, kind } = self.choose_split(&whole, block)?;
         debug_assert!(first_right > 0, "an item stays on the left");
@@ -186,7 +186,7 @@ impl Index {
         Ok((new, Some(self.write(left.next(), left.level())?)))
     }
 
-    fn choose_split(&self, whole: &Virtual<'_>, block: BlockNumber) -> Result<SplitPoint> {
+    fn choose_split(&self, whole: &PageWithNew<'_>, block: BlockNumber) -> Result<SplitPoint> {
         let items: Vec<SplitItem<'_>> = (0..whole.len()).map(|at| whole.item(at)).collect();
         match split_point::choose(&self.split_page(whole.page, &items, whole.new_at)) {
             Some(point) => Ok(point),
@@ -238,7 +238,7 @@ impl Index {
     fn push_high_key(
         &self,
         out: &mut Vec<u8>,
-        whole: &Virtual<'_>,
+        whole: &PageWithNew<'_>,
         first_right: usize,
         leaf: bool,
     ) {
@@ -370,7 +370,7 @@ impl Index {
             }
             restarts += 1;
             if restarts > RESTARTS_MAX {
-                return Err(self.no_way(link.block));
+                return Err(self.dead_links(link.block));
             }
         }
     }
@@ -408,7 +408,7 @@ impl Index {
         tuple.clear();
         push_pivot(&mut tuple, right_block, &separator.key, separator.tid);
         writer.push(&tuple);
-        assert!(writer.fine, "two pivots fit an empty page");
+        assert!(writer.fits, "two pivots fit an empty page");
         debug_assert_eq!(root.entry_count(), 2, "the root leads to both halves");
         let meta = Meta::new(block, level).encode();
         let stored = Meta::overwrite(&meta, &mut meta_page);
@@ -449,7 +449,7 @@ impl Index {
 /// Fills the new right page. The first pivot of an inner page becomes minus infinity.
 fn fill_right(
     right: &mut Page,
-    whole: &Virtual<'_>,
+    whole: &PageWithNew<'_>,
     first_right: usize,
     left: BlockNumber,
 ) -> bool {
@@ -478,5 +478,5 @@ fn fill_right(
             None => writer.push(whole.new_tuple),
         }
     }
-    writer.fine
+    writer.fits
 }

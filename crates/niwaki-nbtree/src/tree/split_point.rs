@@ -23,7 +23,7 @@ use niwaki_storage::Tid;
 
 use crate::memory::options::SplitStrategy;
 use crate::page::layout::{LINE_POINTER, USABLE_BYTES};
-use crate::page::lists::SINGLE_VALUE_FILL;
+use crate::page::posting_lists::SINGLE_VALUE_FILL;
 use crate::page::separator::{common_prefix, separator};
 use crate::page::tuple::{TUPLE_HEADER, pivot_size};
 

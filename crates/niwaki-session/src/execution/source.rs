@@ -291,7 +291,7 @@ impl SessionSource<'_> {
         row: &mut dyn FnMut(&[Datum]) -> Result<()>,
     ) -> Result<()> {
         let transactions = self.directory.transactions();
-        let holders = transactions.holders();
+        let holders = transactions.registered_snapshots();
         for session in transactions.session_infos() {
             let event = session.waiting_for.map(|(key, _)| match key {
                 LockKey::Table(table) if is_database(table, state) => "object",
@@ -325,7 +325,7 @@ impl SessionSource<'_> {
             let since = activity.state_since_us.unwrap_or(session.started_us);
             let mut snapshots = holders.snapshots().iter();
             let oldest = snapshots.find(|snapshot| snapshot.session == session.backend);
-            let xmin = oldest.map(|snapshot| transactions.oldest_unseen(snapshot.csn));
+            let xmin = oldest.map(|snapshot| transactions.snapshot_xmin(snapshot.csn));
             let number = |xid: Option<Xid>| xid.map_or(Datum::Null, |x| Datum::Oid(x.0 as u32));
             let address = activity.client_address.map(|address| text(address.to_string()));
             row(&[

@@ -13,8 +13,8 @@ use niwaki_sql::store::{
 use niwaki_sql::{CommandTag, FiredTrigger, Result, SqlError};
 use niwaki_storage::{ReadAhead, Tid};
 use niwaki_table::{
-    ChangedRow, Direction, Error as TableError, LockOutcome, Lookup, Modify, PageRows, RowLockMode,
-    Table, Upsert, Workspace,
+    ChangedRow, Direction, Error as TableError, LockOutcome, Lookup, ModifyOutcome, PageRows,
+    RowLockMode, Table, Upsert, Workspace,
 };
 use niwaki_txn::{
     Error as TxnError, Isolation, Readers, Snapshot, TableLockMode, Transaction, WaitPolicy,
@@ -154,19 +154,19 @@ impl TableStore<'_> {
         Ok(RowOutcome::Changed { judged, row })
     }
 
-    fn outcome(&self, relation: &Relation, outcome: Modify) -> Result<RowOutcome> {
+    fn outcome(&self, relation: &Relation, outcome: ModifyOutcome) -> Result<RowOutcome> {
         if self.nested.last().is_some_and(|statement| statement.crosscheck.is_some()) {
             match outcome {
-                Modify::Changed(_) => return Err(not_serializable("update")),
-                Modify::Gone => return Err(not_serializable("delete")),
-                Modify::Done { .. } | Modify::SelfModified => {}
+                ModifyOutcome::Changed(_) => return Err(not_serializable("update")),
+                ModifyOutcome::Gone => return Err(not_serializable("delete")),
+                ModifyOutcome::Done { .. } | ModifyOutcome::SelfModified => {}
             }
         }
         Ok(match outcome {
-            Modify::Done { root } => RowOutcome::Done(root),
-            Modify::Changed(changed) => return self.changed(relation, changed),
-            Modify::Gone => RowOutcome::Gone,
-            Modify::SelfModified => RowOutcome::SelfModified,
+            ModifyOutcome::Done { root } => RowOutcome::Done(root),
+            ModifyOutcome::Changed(changed) => return self.changed(relation, changed),
+            ModifyOutcome::Gone => RowOutcome::Gone,
+            ModifyOutcome::SelfModified => RowOutcome::SelfModified,
         })
     }
 }
@@ -471,7 +471,7 @@ impl Store for TableStore<'_> {
             )
             .map_err(|e| of_table(e, relation, self.state))?;
         let outcome = match outcome {
-            Modify::Changed(newest) if seeded_bug!("judged_once") => {
+            ModifyOutcome::Changed(newest) if seeded_bug!("judged_once") => {
                 let (tx, snapshot) = (self.transaction, seen(&self.nested, self.snapshot));
                 table(relation)?
                     .update(tx, snapshot, newest.target, old, new, self.work)
@@ -479,7 +479,7 @@ impl Store for TableStore<'_> {
             }
             outcome => outcome,
         };
-        if let Modify::Done { .. } = outcome {
+        if let ModifyOutcome::Done { .. } = outcome {
             self.noted.borrow_mut().updated(relation, self.catalog(), old, new);
         }
         self.outcome(relation, outcome)
@@ -496,7 +496,7 @@ impl Store for TableStore<'_> {
         let outcome = table(relation)?
             .delete(self.transaction, seen(&self.nested, self.snapshot), target)
             .map_err(|e| of_table(e, relation, self.state))?;
-        if let Modify::Done { .. } = outcome {
+        if let ModifyOutcome::Done { .. } = outcome {
             self.noted.borrow_mut().deleted(relation, self.catalog(), old);
         }
         self.outcome(relation, outcome)
@@ -513,7 +513,7 @@ impl Store for TableStore<'_> {
         let outcome = table(relation)?
             .delete_moved(self.transaction, seen(&self.nested, self.snapshot), target)
             .map_err(|e| of_table(e, relation, self.state))?;
-        if let Modify::Done { .. } = outcome {
+        if let ModifyOutcome::Done { .. } = outcome {
             self.noted.borrow_mut().left(relation, self.catalog(), old);
         }
         self.outcome(relation, outcome)

@@ -203,8 +203,9 @@ impl<'p> PageRead<'p> {
         version
     }
 
-    /// Makes a copy of the page for [`BufferPool::glance`], unless there is no place for one now.
-    /// For pages that are read much more often than changed: the next change drops the copy.
+    /// Makes a copy of the page for [`BufferPool::read_optimistically`], unless there is no place
+    /// for one now. For pages that are read much more often than changed: the next change drops the
+    /// copy.
     #[cold]
     pub fn publish(&self) {
         if self.pool.copies.make(self.frame.tag(), self.page) {

@@ -22,7 +22,7 @@ pub use pool::{BufferPool, Extension};
 pub use read_queue::ReadStatistics;
 pub use stats::{FileStatistics, PoolStatistics};
 
-pub use crate::frames::optimistic::Glance;
+pub use crate::frames::optimistic::OptimisticRead;
 
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;

@@ -16,7 +16,7 @@ use crate::frames::frame::{
     COPIED, DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING, assert_state,
 };
 use crate::frames::frequency::Frequencies;
-use crate::frames::optimistic::{Copies, Glance};
+use crate::frames::optimistic::{OptimisticRead, PageCopies};
 use crate::frames::table::PageTable;
 use crate::ids::{BASE, BlockNumber, Fork, Lsn, PageId, RelFile, RelFileId, fork_file_name};
 use crate::page::Page;
@@ -50,7 +50,7 @@ pub struct BufferPool {
     pub(super) frames: Box<[Frame]>,
     pub(super) arena: Arena,
     pub(super) table: PageTable,
-    pub(super) copies: Copies,
+    pub(super) copies: PageCopies,
     pub(super) hand: AtomicU32,
     pub(super) frequencies: Frequencies,
     versions: AtomicU64,
@@ -80,7 +80,7 @@ impl BufferPool {
             frames: (0..frames).map(|_| Frame::new()).collect(),
             arena: Arena::new(frames),
             table: PageTable::new(frames),
-            copies: Copies::new(frames),
+            copies: PageCopies::new(frames),
             hand: AtomicU32::new(0),
             frequencies: Frequencies::new(frames),
             versions: AtomicU64::new(1),
@@ -122,17 +122,17 @@ impl BufferPool {
         unsafe { self.arena.page_mut(index as usize) }
     }
 
-    /// Returns an optimistic read (a glance) of a page, without a pin or a latch, if the page has a
+    /// Returns an optimistic read of a page, without a pin or a latch, if the page has a
     /// copy ([`PageRead::publish`](super::PageRead::publish)). Writes to no shared memory.
     #[inline]
-    pub fn glance(&self, id: PageId) -> Option<Glance<'_>> {
-        self.copies.glance(Tag::of(id))
+    pub fn read_optimistically(&self, id: PageId) -> Option<OptimisticRead<'_>> {
+        self.copies.read_optimistically(Tag::of(id))
     }
 
     /// Prefetches a page that is in the pool, for a caller that reads the page soon. Changes
     /// nothing and guarantees nothing.
     #[inline]
-    pub fn bring_near(&self, id: PageId) {
+    pub fn prefetch(&self, id: PageId) {
         if let Some(index) = self.table.guess(&self.frames, Tag::of(id)) {
             self.arena.prefetch(index as usize);
         }

@@ -69,8 +69,8 @@ impl BufferPool {
             - self.reads.frames_left.load(Ordering::Relaxed)
     }
 
-    /// Leaves a run to others; the ring begins it in [`BufferPool::begin_waiting`]. Returns the run
-    /// when it must be read at once.
+    /// Leaves a run to others; the ring begins it in [`BufferPool::submit_waiting`]. Returns the
+    /// run when it must be read at once.
     pub(crate) fn leave_run(&self, mut run: ReadRun) -> Option<ReadRun> {
         run.assert_state();
         if !self.reads.ring_works() {
@@ -95,7 +95,7 @@ impl BufferPool {
             return false;
         }
         let waiting = self.reads.waiting.lock();
-        waiting.runs.iter().chain(waiting.under_way()).any(|run| run.has(tag.id()))
+        waiting.runs.iter().chain(waiting.in_flight()).any(|run| run.has(tag.id()))
     }
 
     /// Helps to read a page that the caller waits for. A run that waits in the queue is read at
@@ -114,7 +114,7 @@ impl BufferPool {
                 return;
             }
             let ring = self.reads.ring.as_ref();
-            let Some(ring) = ring.filter(|_| waiting.under_way().any(|run| run.has(id))) else {
+            let Some(ring) = ring.filter(|_| waiting.in_flight().any(|run| run.has(id))) else {
                 // The thread that reads the page is at work.
                 return;
             };
@@ -126,12 +126,12 @@ impl BufferPool {
             drop(waiting);
             self.reap(ring, true);
             // The ring has room now.
-            self.begin_waiting();
+            self.submit_waiting();
         }
     }
 
     /// Runs a worker: reads runs until it is told to stop and no run waits.
-    pub(crate) fn read_for_others(&self) {
+    pub(crate) fn run_io_worker(&self) {
         let queue = &self.reads;
         let mut waiting = queue.waiting.lock();
         // Ends: when the queue says stop.
@@ -142,7 +142,7 @@ impl BufferPool {
                 waiting = queue.waiting.lock();
             } else if waiting.stop {
                 drop(waiting);
-                self.discharge_reader();
+                self.unregister_io_worker();
                 return;
             } else {
                 queue.changed.wait(&mut waiting);
@@ -151,14 +151,14 @@ impl BufferPool {
     }
 
     /// Registers a worker that is about to begin.
-    pub(crate) fn enlist_reader(&self) {
+    pub(crate) fn register_io_worker(&self) {
         let mut waiting = self.reads.waiting.lock();
         waiting.stop = false;
         waiting.workers += 1;
     }
 
     /// Unregisters a worker, once no run waits.
-    pub(crate) fn discharge_reader(&self) {
+    pub(crate) fn unregister_io_worker(&self) {
         // Ends: with the waiting runs, because streams do not run on without pause.
         loop {
             let mut waiting = self.reads.waiting.lock();

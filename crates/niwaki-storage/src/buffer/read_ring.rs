@@ -1,7 +1,7 @@
 //! Reads by the operating system itself (`io_method = io_uring`).
 //!
 //! ```text
-//!   queue ---- begin_waiting ----> under way ---- reap ----> pages VALID, or gone from the pool
+//!   queue ---- submit_waiting ---> under way ---- reap ----> pages VALID, or gone from the pool
 //!     |        as far as there                     ^
 //!     |        is room, one call                   | a thread that needs one of the pages, or that
 //!     +-----> finish_run, by the first             | passes by; one thread at a time
@@ -17,7 +17,7 @@
 //! ahead, or a thread that finds no frame. Pages that no thread wants stay pinned until then; a
 //! quarter of the pool at most.
 //!
-//! A frame under way is LOADING, pinned by its run, and named in `under_way` until its completion
+//! A frame under way is LOADING, pinned by its run, and named in `in_flight` until its completion
 //! was taken out of the ring. Only then the system has released its memory. Nothing ends that
 //! earlier: no error, no cancelled statement, no stream that is dropped. The pool is dropped only
 //! when nothing is under way.
@@ -52,20 +52,20 @@ impl Drop for Reaper<'_> {
 
 impl Waiting {
     /// Returns the runs that are under way.
-    pub(super) fn under_way(&self) -> impl Iterator<Item = &ReadRun> {
-        self.under_way.iter().flatten()
+    pub(super) fn in_flight(&self) -> impl Iterator<Item = &ReadRun> {
+        self.in_flight.iter().flatten()
     }
 
     /// Returns a token for one more run, if there is room.
     fn token(&mut self, capacity: usize) -> Option<usize> {
-        if let Some(free) = self.under_way.iter().position(Option::is_none) {
+        if let Some(free) = self.in_flight.iter().position(Option::is_none) {
             debug_assert!(free < capacity, "the ring has no token {free}");
             return Some(free);
         }
-        let count = self.under_way.len();
+        let count = self.in_flight.len();
         debug_assert!(count <= capacity, "{count} tokens of a ring for {capacity} runs");
         (count < capacity).then(|| {
-            self.under_way.push(None);
+            self.in_flight.push(None);
             count
         })
     }
@@ -74,11 +74,11 @@ impl Waiting {
 impl BufferPool {
     /// Begins the runs that wait in the queue, as far as the ring has room, and takes completions
     /// that are there. Does nothing without a ring: workers take the runs then.
-    pub(crate) fn begin_waiting(&self) {
+    pub(crate) fn submit_waiting(&self) {
         let Some(ring) = &self.reads.ring else { return };
-        self.reap_what_is_there();
+        self.reap_completed();
         if !self.reads.ring_works() {
-            return self.read_what_waits();
+            return self.read_waiting();
         }
         let capacity = ring.capacity();
         let mut begun = 0;
@@ -94,21 +94,21 @@ impl BufferPool {
             self.add(ring.as_ref(), token, &run);
             // Under the same lock: a thread that looks for the run finds it in the queue or under
             // way.
-            waiting.under_way[token] = Some(run);
+            waiting.in_flight[token] = Some(run);
             begun += 1;
         }
         if begun > 0 {
             self.reads.counters.begun(begun);
             if let Err(error) = ring.submit() {
                 self.ring_fails(error);
-                self.read_what_waits();
-                self.reap_what_is_there();
+                self.read_waiting();
+                self.reap_completed();
             }
         }
     }
 
     /// Reads the runs that wait for a broken ring; no thread adds one.
-    fn read_what_waits(&self) {
+    fn read_waiting(&self) {
         // Ends: with the last run.
         loop {
             let Some(run) = self.reads.waiting.lock().runs.pop_front() else { return };
@@ -166,10 +166,10 @@ impl BufferPool {
     }
 
     /// Takes completions that are there already, unless another thread does so right now.
-    pub(crate) fn reap_what_is_there(&self) {
+    pub(crate) fn reap_completed(&self) {
         let Some(ring) = &self.reads.ring else { return };
         let mut waiting = self.reads.waiting.lock();
-        if waiting.reaping || waiting.under_way().next().is_none() {
+        if waiting.reaping || waiting.in_flight().next().is_none() {
             return;
         }
         waiting.reaping = true;
@@ -187,7 +187,7 @@ impl BufferPool {
             match ring.complete(wait) {
                 Ok(Some(done)) => {
                     wait = false;
-                    let run = self.reads.waiting.lock().under_way[done.token].take();
+                    let run = self.reads.waiting.lock().in_flight[done.token].take();
                     let run = run.expect("a read that has ended was under way");
                     self.end_run(run, &done);
                 }
@@ -216,7 +216,7 @@ impl Drop for BufferPool {
     fn drop(&mut self) {
         let Some(ring) = self.reads.ring.clone() else { return };
         // Ends: with the last read under way; no thread begins another.
-        while self.reads.waiting.lock().under_way().next().is_some() {
+        while self.reads.waiting.lock().in_flight().next().is_some() {
             self.reap(&ring, true);
         }
     }

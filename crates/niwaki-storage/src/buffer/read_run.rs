@@ -27,17 +27,17 @@ use crate::ids::{BlockNumber, PageId};
 impl BufferPool {
     /// Returns whether a page is in the pool or being read in. A hint: the answer may change at any
     /// time.
-    pub(crate) fn is_here(&self, id: PageId) -> bool {
-        self.glimpse(id) & (VALID | LOADING) != 0
+    pub(crate) fn is_resident(&self, id: PageId) -> bool {
+        self.peek_state(id) & (VALID | LOADING) != 0
     }
 
     /// Returns whether a page is being read in. A hint.
     pub(crate) fn is_loading(&self, id: PageId) -> bool {
-        self.glimpse(id) & LOADING != 0
+        self.peek_state(id) & LOADING != 0
     }
 
     /// Returns the state of the frame that seems to hold the page; 0 without one.
-    fn glimpse(&self, id: PageId) -> u64 {
+    fn peek_state(&self, id: PageId) -> u64 {
         let found = self.table.guess(&self.frames, Tag::of(id));
         found.map_or(0, |index| self.frames[index as usize].state.load(Ordering::Relaxed))
     }
@@ -66,7 +66,7 @@ impl BufferPool {
         let mut frames = self.reads.take_frames(readable);
         if frames == 0 {
             // Reads that no thread waited for may have ended.
-            self.reap_what_is_there();
+            self.reap_completed();
             frames = self.reads.take_frames(readable);
         }
         // The run ends before a page that is in the pool, and before one for which there is no
@@ -96,7 +96,7 @@ impl BufferPool {
     ) -> bool {
         debug_assert_eq!(run.count, at, "the pages of a run are consecutive");
         let id = run.page(at);
-        if self.is_here(id) {
+        if self.is_resident(id) {
             return false;
         }
         let done_with = reuse().map(|block| PageId { block, ..id });

@@ -92,7 +92,7 @@ pub(super) struct Waiting {
     pub(super) workers: usize,
     pub(super) stop: bool,
     /// Runs that are in the ring, by token.
-    pub(super) under_way: Vec<Option<ReadRun>>,
+    pub(super) in_flight: Vec<Option<ReadRun>>,
     /// A thread is asking the ring for completions.
     pub(super) reaping: bool,
     /// The reason why the ring failed.
@@ -100,7 +100,7 @@ pub(super) struct Waiting {
 }
 
 /// A listener for the ring's failure.
-type Tell = Box<dyn Fn(&str) + Send + Sync>;
+type Listener = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The queue of waiting runs, with the ring and the counters.
 pub(crate) struct ReadQueue {
@@ -112,7 +112,7 @@ pub(crate) struct ReadQueue {
     /// The ring has failed: it gets no new runs, and only returns its old ones. Set under the lock
     /// of `waiting`.
     pub(super) broken: AtomicBool,
-    pub(super) tell: Mutex<Option<Tell>>,
+    pub(super) tell: Mutex<Option<Listener>>,
     /// Frames that reads ahead may still pin.
     pub(super) frames_left: AtomicU32,
     /// Frames that reads ahead may pin, when none is under way.

@@ -50,7 +50,7 @@ impl BufferPool {
             if let Some(index) = self.find_frame()? {
                 return Ok(index);
             }
-            self.reap_what_is_there();
+            self.reap_completed();
             if !self.wait_for_a_read() {
                 thread::yield_now();
             }

@@ -290,6 +290,6 @@ impl Run<'_> {
         // The pages of a run are pinned, and a small pool needs frames for other pages.
         self.pages.len() < RUN_MAX.min(pool.frames.len() / 4)
             && (last.file, last.fork) == (next.file, next.fork)
-            && pool.files.adjoin(last.block, next.block)
+            && pool.files.are_neighbours(last.block, next.block)
     }
 }

@@ -52,7 +52,7 @@ mod tests {
 
     use super::*;
     use crate::StorageOptions;
-    use crate::directory::failures::TOLD_AGAIN;
+    use crate::directory::failures::REPORTED_AGAIN;
 
     /// Regression test: a checkpoint failed for days without a report, and a panic ended its thread
     /// unnoticed. The log grew until the disk was full.
@@ -93,16 +93,16 @@ mod tests {
             }
             told.lock().unwrap().len()
         };
-        assert_eq!(fail("no room", TOLD_AGAIN - 3), 1);
+        assert_eq!(fail("no room", REPORTED_AGAIN - 3), 1);
         assert_eq!(storage.attempt("a checkpoint", || Ok::<_, String>(7)), Some(7));
         assert_eq!(fail("no room", 1), 3, "it begins anew");
         assert_eq!(fail("no folder", 1), 4, "another failure begins");
-        assert_eq!(fail("no folder", TOLD_AGAIN - 1), 4);
+        assert_eq!(fail("no folder", REPORTED_AGAIN - 1), 4);
         assert_eq!(fail("no folder", 1), 5);
-        assert_eq!(fail("no folder", TOLD_AGAIN), 6);
+        assert_eq!(fail("no folder", REPORTED_AGAIN), 6);
         assert_eq!(storage.attempt("a checkpoint", || Ok::<_, String>(7)), Some(7));
         let last = told.lock().unwrap().last().cloned();
-        let count = 2 * TOLD_AGAIN + 2;
+        let count = 2 * REPORTED_AGAIN + 2;
         assert_eq!(last, Some(format!("a checkpoint works again after {count} failures")));
     }
 }

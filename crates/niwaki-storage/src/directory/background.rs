@@ -2,8 +2,8 @@
 //!
 //! The *checkpointer* begins checkpoints by time and by log volume, and spreads their writing. The
 //! *writer* writes dirty pages before their frames are needed, and flushes the log for transactions
-//! that commit without waiting. The *readers* read pages ahead for streams. Simulations start no
-//! threads, and call [`Storage::background_step`] and [`Storage::background_write`].
+//! that commit without waiting. The *I/O workers* read pages ahead for streams. Simulations start
+//! no threads, and call [`Storage::background_step`] and [`Storage::background_write`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use niwaki_env::sync::thread::{self, JoinHandle};
 
 use super::checkpoint::{CheckpointKind, CheckpointParticipant, Hurry};
-use super::readers::Readers;
+use super::io_workers::IoWorkers;
 use super::storage::Storage;
 use crate::buffer::write_out::CleanAhead;
 use crate::error::{Error, Result};
@@ -38,14 +38,14 @@ pub struct BackgroundWriter {
     /// Time of the last search for pages, on the monotonic clock.
     last: Duration,
     /// End of the last record whose only purpose is to state how far the log was durable.
-    vouched: Lsn,
+    durable_record: Lsn,
 }
 
 /// The running background threads; they end with this handle.
 pub struct Background {
     storage: Arc<Storage>,
     threads: Vec<JoinHandle<()>>,
-    readers: Option<Readers>,
+    io_workers: Option<IoWorkers>,
 }
 
 impl fmt::Debug for Background {
@@ -71,8 +71,9 @@ impl Storage {
             IoMethod::Worker => self.options.io_workers,
             IoMethod::Sync | IoMethod::IoUring => 0,
         };
-        let readers = Some(self.start_readers(workers)?);
-        let mut background = Background { storage: Arc::clone(self), threads: Vec::new(), readers };
+        let io_workers = Some(self.start_io_workers(workers)?);
+        let mut background =
+            Background { storage: Arc::clone(self), threads: Vec::new(), io_workers };
         let storage = Arc::clone(self);
         let writer = thread::spawn_named("niwaki-writer", move || storage.writer_loop());
         background.threads.push(writer.map_err(failed)?);
@@ -135,7 +136,7 @@ impl Storage {
         }
         // Allocates segments early, so that no inserting thread has to wait for one.
         self.wal.segments.allocate_until(end.0 + 2 * self.wal.segments.payload())?;
-        self.vouch(end, writer)?;
+        self.log_durable_position(end, writer)?;
         Ok(written)
     }
 
@@ -144,18 +145,18 @@ impl Storage {
     /// Every record states the durable position of its time. This distinguishes a damaged record
     /// from a torn tail. After the last commits before a pause, no later record would do so. The
     /// record itself need not be durable soon.
-    fn vouch(&self, end: Lsn, writer: &mut BackgroundWriter) -> Result<()> {
+    fn log_durable_position(&self, end: Lsn, writer: &mut BackgroundWriter) -> Result<()> {
         // The control file vouches for the record of a checkpoint, and may not be written yet.
         let Some(_no_checkpoint) = self.checkpointing.try_lock() else { return Ok(()) };
-        let known = writer.vouched.max(self.control().checkpoint);
+        let known = writer.durable_record.max(self.control().checkpoint);
         let flushed = self.wal.flushed();
         if flushed <= known || self.wal.insert_lsn() > end.max(flushed) {
             return Ok(());
         }
         self.wal.ensure_room()?;
-        writer.vouched = self.log_images(Xid::INVALID, &mut [])?;
-        debug_assert!(writer.vouched > flushed, "the record vouches for itself");
-        debug_assert!(writer.vouched > known, "an older record vouched for as much");
+        writer.durable_record = self.log_images(Xid::INVALID, &mut [])?;
+        debug_assert!(writer.durable_record > flushed, "the record vouches for itself");
+        debug_assert!(writer.durable_record > known, "an older record vouched for as much");
         Ok(())
     }
 
@@ -210,7 +211,7 @@ impl Background {
             // A panic of the thread was reported when it happened.
             let _ = thread.join();
         }
-        self.readers = None;
+        self.io_workers = None;
     }
 }
 

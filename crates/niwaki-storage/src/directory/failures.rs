@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use niwaki_env::sync::Mutex;
 
 /// Failures after which a lasting failure is reported again; the first failure is always reported.
-pub(super) const TOLD_AGAIN: u64 = 1000;
+pub(super) const REPORTED_AGAIN: u64 = 1000;
 
-const _: () = assert!(TOLD_AGAIN > 1, "each failure would be reported");
+const _: () = assert!(REPORTED_AGAIN > 1, "each failure would be reported");
 
 /// The failures of one background task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,16 +22,16 @@ pub struct BackgroundTask {
     /// Number of failures up to the last success.
     failures_before: u64,
     /// Number of failures up to the last report.
-    failures_told: u64,
+    failures_reported: u64,
 }
 
-type Tell = dyn Fn(&str) + Send + Sync;
+type Listener = dyn Fn(&str) + Send + Sync;
 
 /// The background tasks that have failed, by name.
 #[derive(Default)]
 pub(crate) struct Failures {
     pub(super) tasks: Mutex<BTreeMap<&'static str, BackgroundTask>>,
-    pub(super) tell: OnceLock<Box<Tell>>,
+    pub(super) tell: OnceLock<Box<Listener>>,
 }
 
 impl Failures {
@@ -54,13 +54,16 @@ impl Failures {
         let line = format!("{name} failed, and is tried again: {error}");
         task.is_failing = true;
         task.last_error = error;
-        debug_assert!(task.failures > task.failures_told, "{name}: reported before it happened");
-        let is_told = is_new || task.failures - task.failures_told >= TOLD_AGAIN;
-        if is_told {
-            task.failures_told = task.failures;
+        debug_assert!(
+            task.failures > task.failures_reported,
+            "{name}: reported before it happened"
+        );
+        let is_reported = is_new || task.failures - task.failures_reported >= REPORTED_AGAIN;
+        if is_reported {
+            task.failures_reported = task.failures;
         }
         drop(tasks);
-        if is_told {
+        if is_reported {
             self.tell(&line);
         }
     }

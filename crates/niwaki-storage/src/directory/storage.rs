@@ -115,7 +115,7 @@ impl StorageOptions {
 }
 
 /// A listener for an event.
-pub(crate) type Tell = Box<dyn Fn(&str) + Send + Sync>;
+pub(crate) type Listener = Box<dyn Fn(&str) + Send + Sync>;
 
 /// An open data directory.
 pub struct Storage {
@@ -146,7 +146,7 @@ pub struct Storage {
     pub(crate) failures: Failures,
     pub(crate) io_method: MethodInUse,
     /// Called when the lock is lost.
-    pub(crate) when_lost: Mutex<Option<Tell>>,
+    pub(crate) when_lost: Mutex<Option<Listener>>,
     /// While this lock is held, no other process opens the directory. A complete shutdown gives the
     /// lock back. Otherwise dropping this struct does, which drops this field last.
     pub(crate) lock: Mutex<Option<Box<dyn DirectoryLock>>>,
@@ -444,12 +444,12 @@ impl Storage {
             }
         }
         self.wal.segments.gate.pass()?;
-        let cut = self.cut_fork(file.id, fork, blocks);
+        let cut = self.truncate_files(file.id, fork, blocks);
         // After a failed cut, a checkpoint would let the next start find the file with its old end.
         cut.inspect_err(|error| self.wal.segments.gate.close(error.clone()))
     }
 
-    pub(crate) fn cut_fork(&self, file: RelFileId, fork: Fork, blocks: u32) -> Result<()> {
+    pub(crate) fn truncate_files(&self, file: RelFileId, fork: Fork, blocks: u32) -> Result<()> {
         self.pool.forget(file, fork, BlockNumber(blocks));
         let open = self.files.fork(file, fork)?;
         self.files.set_blocks(&open, blocks)

@@ -86,7 +86,7 @@ impl Runs {
     }
 
     /// Forgets the blocks from `blocks` on.
-    pub(crate) fn cut(&mut self, blocks: u32) {
+    pub(crate) fn truncate(&mut self, blocks: u32) {
         let gone = self.0.split_off(&blocks);
         drop(gone);
         if let Some((_, end)) = self.0.iter_mut().next_back() {
@@ -307,7 +307,7 @@ mod tests {
             for _ in 0..40 {
                 let (start, count) = (draw(60), draw(5));
                 if draw(8) == 0 {
-                    runs.cut(start);
+                    runs.truncate(start);
                     model[start as usize..].fill(false);
                 } else {
                     let end = (start + count).min(64);

@@ -10,9 +10,9 @@ use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile};
 use niwaki_env::{Env, critical, invariant, seeded_bug};
 
+use super::descriptors::{Descriptors, Segment};
 use super::file_table::{KnownFile, Runs, too_short};
 use super::gate::WriteGate;
-use super::open_files::{OpenFiles, Segment};
 use crate::error::{Corruption, Error, Result};
 use crate::ids::{BASE, BlockNumber, FORKS, Fork, Lsn, PageId, RelFileId, Xid, fork_file_name};
 use crate::page::{KIND_AT, LSN_AT, PAGE_SIZE, Page, PageKind};
@@ -57,7 +57,7 @@ pub(crate) struct Files {
     /// The relation files that should exist. Where the main fork is open, the fork's own fields are
     /// newer.
     pub(crate) known: Mutex<HashMap<RelFileId, KnownFile>>,
-    open: OpenFiles,
+    open: Descriptors,
     gate: WriteGate,
     /// A file was created or removed since the folder was last synced.
     folder_changed: AtomicBool,
@@ -82,7 +82,7 @@ impl Files {
     ) -> Self {
         assert!(segment_blocks > 0);
         Self {
-            open: OpenFiles::new(env.clone(), open_files_max),
+            open: Descriptors::new(env.clone(), open_files_max),
             env,
             segment_blocks,
             forks: RwLock::new(HashMap::default()),
@@ -152,7 +152,7 @@ impl Files {
             if let Some(known) = expected.as_ref().filter(|known| known.is_more_than(found)) {
                 return Err(too_short(file, known, found));
             }
-            self.settle_ghosts(file, fork, segments.len())?;
+            self.check_leftover_segments(file, fork, segments.len())?;
         }
         Ok(ForkFile {
             file,
@@ -175,7 +175,7 @@ impl Files {
     ///
     /// # Errors
     /// [`Error::Corruption`]; no file is removed then.
-    fn settle_ghosts(&self, file: RelFileId, fork: Fork, from: usize) -> Result<()> {
+    fn check_leftover_segments(&self, file: RelFileId, fork: Fork, from: usize) -> Result<()> {
         if from == 0 {
             return Ok(());
         }
@@ -183,7 +183,7 @@ impl Files {
         for number in from.. {
             let path = Self::path(file, fork, number);
             match self.env.vfs.open(&path, OpenMode::Existing) {
-                Ok(ghost) if holds_nothing(ghost.as_ref(), &path)? => {}
+                Ok(leftover) if has_no_logged_page(leftover.as_ref(), &path)? => {}
                 Ok(_) => return Err(short_segment(&Self::path(file, fork, from - 1), &path)),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => break,
                 Err(e) => return Err(Error::io(format!("could not open {path}"), e)),
@@ -194,7 +194,7 @@ impl Files {
 
     /// Removes segment files behind the fork's end that a crash brought back after they were cut
     /// off. Only redo of the truncation's record does this; outside of recovery nothing happens.
-    fn remove_ghosts(&self, file: RelFileId, fork: Fork, from: usize) -> Result<()> {
+    fn remove_leftover_segments(&self, file: RelFileId, fork: Fork, from: usize) -> Result<()> {
         if from == 0 || !self.recovering.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -215,9 +215,9 @@ impl Files {
     ///
     /// # Errors
     /// [`Error::Corruption`] for a segment that follows one that is not full.
-    pub(crate) fn settle_open_forks(&self) -> Result<()> {
+    pub(crate) fn check_open_forks(&self) -> Result<()> {
         for fork in self.open_forks() {
-            self.settle_ghosts(fork.file, fork.fork, fork.segment_count())?;
+            self.check_leftover_segments(fork.file, fork.fork, fork.segment_count())?;
         }
         Ok(())
     }
@@ -384,7 +384,7 @@ impl Files {
 
     /// Returns whether two blocks are neighbours in one segment file, so that one write can cover
     /// both.
-    pub(crate) fn adjoin(&self, first: BlockNumber, second: BlockNumber) -> bool {
+    pub(crate) fn are_neighbours(&self, first: BlockNumber, second: BlockNumber) -> bool {
         first.0.checked_add(1) == Some(second.0) && !second.0.is_multiple_of(self.segment_blocks)
     }
 
@@ -455,7 +455,7 @@ impl Files {
         }
         fork.blocks.store(blocks, Ordering::Release);
         fork.written_blocks.fetch_min(blocks, Ordering::AcqRel);
-        fork.written.lock().cut(blocks);
+        fork.written.lock().truncate(blocks);
         let mut segments = fork.segments.write();
         let (last, bytes) = self.place(BlockNumber(blocks));
         // From the end, so that a crash leaves no gap that looks full.
@@ -475,7 +475,7 @@ impl Files {
             "{} segments have no room for {blocks} blocks",
             segments.len()
         );
-        self.remove_ghosts(fork.file, fork.fork, segments.len())?;
+        self.remove_leftover_segments(fork.file, fork.fork, segments.len())?;
         if let Some(segment) = segments.get(last) {
             let path = Self::path(fork.file, fork.fork, last);
             self.open
@@ -517,7 +517,7 @@ impl Files {
             if let Some(open) = &open {
                 open.blocks.store(0, Ordering::Release);
                 open.written_blocks.store(0, Ordering::Release);
-                open.written.lock().cut(0);
+                open.written.lock().truncate(0);
             }
             // A file that cannot be unlinked is a leftover: the relation's number is no longer in
             // use.
@@ -592,7 +592,7 @@ impl Files {
         for fork in forks {
             let segments: Vec<Arc<Segment>> = fork.segments.read().clone();
             for segment in &segments {
-                self.must_be_there(&fork, segment)?;
+                self.require_in_place(&fork, segment)?;
                 synced += u64::from(self.open.sync(segment));
             }
         }
@@ -614,9 +614,10 @@ impl Files {
 
     /// Returns an error (58P01) when another program removed or replaced a file that is to be
     /// synced.
-    fn must_be_there(&self, fork: &ForkFile, segment: &Arc<Segment>) -> Result<()> {
+    fn require_in_place(&self, fork: &ForkFile, segment: &Arc<Segment>) -> Result<()> {
         let failed = |e| Error::io(format!("could not find file \"{}\"", segment.path()), e);
-        if self.open.is_there(segment).map_err(failed)? || seeded_bug!("removed_file_is_synced") {
+        if self.open.is_in_place(segment).map_err(failed)? || seeded_bug!("removed_file_is_synced")
+        {
             return Ok(());
         }
         // A thread of this database removes the segment from the list before it releases the lock.
@@ -692,7 +693,7 @@ impl ForkFile {
 
 /// Returns whether a segment file has no logged page: every page has LSN 0. Pages of unlogged
 /// relations have LSN 0 too; a crash leaves those in any state.
-fn holds_nothing(file: &dyn VfsFile, path: &str) -> Result<bool> {
+fn has_no_logged_page(file: &dyn VfsFile, path: &str) -> Result<bool> {
     let mut bytes = vec![0; 32 * PAGE_SIZE];
     let mut offset = 0;
     // Ends: with the file.

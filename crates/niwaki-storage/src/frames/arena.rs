@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 use niwaki_env::memory::Held;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use crate::page::{PAGE_SIZE, Page, bring_near};
+use crate::page::{PAGE_SIZE, Page, prefetch};
 
 /// `count` pages of memory. The arena does not track which thread may touch which page. The frame
 /// states and latches do, and the contract of the two accessors.
@@ -72,8 +72,8 @@ impl Arena {
     pub(crate) fn prefetch(&self, index: usize) {
         if index < self.count {
             let page = self.memory.as_ptr().wrapping_add(index).cast::<u8>();
-            bring_near(page);
-            bring_near(page.wrapping_add(PAGE_SIZE - 1));
+            prefetch(page);
+            prefetch(page.wrapping_add(PAGE_SIZE - 1));
         }
     }
 

@@ -1,8 +1,8 @@
 //! The memory of the pool: frames for pages, without the files and the log behind them.
 //!
 //! The order: the bytes (`arena`), the state of a frame (`frame`), the table that finds frames by
-//! the page's name (`table`), the counts of uses (`frequency`), and the copies that readers glance
-//! at (`optimistic`), and a page as the log sees it (`log_target`).
+//! the page's name (`table`), the counts of uses (`frequency`), and the copies that are read
+//! optimistically (`optimistic`), and a page as the log sees it (`log_target`).
 
 pub(crate) mod arena;
 pub(crate) mod frame;

@@ -56,7 +56,7 @@ const FRAMES_PER_COPY: usize = 32;
 /// pages does not copy all the time.
 const MISSES_PER_REPLACEMENT: u32 = 16;
 /// Tag of a place without a page.
-const NOBODY: Tag = Tag { file: u64::MAX, place: u64::MAX };
+const NO_PAGE: Tag = Tag { file: u64::MAX, place: u64::MAX };
 
 // A copy holds a whole page, and positions wrap round by a mask.
 const _: () = assert!(MODEL_CHECKED || WORDS * WORD_BYTES == PAGE_SIZE);
@@ -67,7 +67,7 @@ const _: () = assert!(MISSES_PER_REPLACEMENT.is_power_of_two());
 
 /// A place for one copy. Its words are allocated when it is first used.
 #[repr(align(64))]
-struct Copied {
+struct PageCopy {
     /// Odd while a thread changes the rest.
     sequence: AtomicU64,
     file: Word,
@@ -75,12 +75,12 @@ struct Copied {
     words: OnceLock<Box<[Word; WORDS]>>,
 }
 
-impl Copied {
+impl PageCopy {
     fn new() -> Self {
         Self {
             sequence: AtomicU64::new(0),
-            file: Word::new(NOBODY.file),
-            place: Word::new(NOBODY.place),
+            file: Word::new(NO_PAGE.file),
+            place: Word::new(NO_PAGE.place),
             words: OnceLock::new(),
         }
     }
@@ -92,14 +92,14 @@ impl Copied {
     }
 
     #[inline]
-    fn glance(&self, tag: Tag) -> Option<Glance<'_>> {
+    fn read_optimistically(&self, tag: Tag) -> Option<OptimisticRead<'_>> {
         // Acquire: pairs with the release in `change`, so that the words are at least as new.
         let sequence = self.sequence.load(Ordering::Acquire);
         yield_point();
         if self.tag() != tag || sequence & 1 != 0 {
             return None;
         }
-        Some(Glance { copied: self, words: self.words.get()?, sequence })
+        Some(OptimisticRead { copied: self, words: self.words.get()?, sequence })
     }
 
     /// Makes this the copy of another page, or of none, if the number is still `sequence` and even.
@@ -114,12 +114,12 @@ impl Copied {
         if !taken {
             return false;
         }
-        // Pairs with the fence in `Glance::holds`: a thread that sees one of these words sees the
-        // odd number.
+        // Pairs with the fence in `OptimisticRead::holds`: a thread that sees one of these words
+        // sees the odd number.
         fence(Ordering::Release);
         self.file.store(tag.file, Ordering::Relaxed);
         self.place.store(tag.place, Ordering::Relaxed);
-        if tag != NOBODY {
+        if tag != NO_PAGE {
             let words = self.words.get_or_init(|| Box::new(std::array::from_fn(|_| Word::new(0))));
             for (at, place) in words.iter().enumerate() {
                 place.store(word(at), Ordering::Relaxed);
@@ -137,22 +137,22 @@ impl Copied {
     fn drop_copy(&self, tag: Tag) {
         let sequence = self.sequence.load(Ordering::Acquire);
         if self.tag() == tag {
-            self.change(sequence, NOBODY, |_| 0);
+            self.change(sequence, NO_PAGE, |_| 0);
         }
     }
 }
 
 /// A page's contents, read optimistically: without a pin or latch. The bytes may be anything until
-/// [`Glance::holds`] returns true: read, copy out, check, and only then believe. Positions beyond
-/// the page wrap round.
+/// [`OptimisticRead::holds`] returns true: read, copy out, check, and only then believe. Positions
+/// beyond the page wrap round.
 #[derive(Clone, Copy)]
-pub struct Glance<'p> {
-    copied: &'p Copied,
+pub struct OptimisticRead<'p> {
+    copied: &'p PageCopy,
     words: &'p [Word; WORDS],
     sequence: u64,
 }
 
-impl Glance<'_> {
+impl OptimisticRead<'_> {
     #[inline]
     fn word(&self, number: usize) -> u64 {
         // Relaxed: the fence in `holds` orders all of them.
@@ -208,34 +208,37 @@ impl Glance<'_> {
     /// Returns whether everything read until now is what the page held, at this moment.
     #[inline]
     pub fn holds(&self) -> bool {
-        // Pairs with the fence in `Copied::change`.
+        // Pairs with the fence in `PageCopy::change`.
         fence(Ordering::Acquire);
         self.copied.sequence.load(Ordering::Relaxed) == self.sequence
             || seeded_bug!("glance_unchecked")
     }
 }
 
-impl std::fmt::Debug for Glance<'_> {
+impl std::fmt::Debug for OptimisticRead<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Glance").field("sequence", &self.sequence).finish_non_exhaustive()
+        f.debug_struct("OptimisticRead").field("sequence", &self.sequence).finish_non_exhaustive()
     }
 }
 
 /// The copies of one pool.
-pub(crate) struct Copies {
+pub(crate) struct PageCopies {
     /// The places, in sets of [`WAYS`].
-    places: Box<[Copied]>,
+    places: Box<[PageCopy]>,
     misses: Counter,
 }
 
-impl Copies {
+impl PageCopies {
     pub(crate) fn new(frames: usize) -> Self {
         let sets = (frames / (FRAMES_PER_COPY * WAYS)).max(1).next_power_of_two();
-        Self { places: (0..sets * WAYS).map(|_| Copied::new()).collect(), misses: Counter::new(0) }
+        Self {
+            places: (0..sets * WAYS).map(|_| PageCopy::new()).collect(),
+            misses: Counter::new(0),
+        }
     }
 
     #[inline]
-    fn set(&self, tag: Tag) -> &[Copied] {
+    fn set(&self, tag: Tag) -> &[PageCopy] {
         let sets = self.places.len() / WAYS;
         debug_assert!(sets.is_power_of_two(), "a mask of the hash selects a set");
         debug_assert_eq!(self.places.len(), sets * WAYS, "sets are full");
@@ -245,8 +248,8 @@ impl Copies {
 
     /// Returns an optimistic read of a page's copy, if there is one.
     #[inline]
-    pub(crate) fn glance(&self, tag: Tag) -> Option<Glance<'_>> {
-        self.set(tag).iter().find_map(|place| place.glance(tag))
+    pub(crate) fn read_optimistically(&self, tag: Tag) -> Option<OptimisticRead<'_>> {
+        self.set(tag).iter().find_map(|place| place.read_optimistically(tag))
     }
 
     /// Returns whether a page has a copy. The page is just coming into the pool, so no thread can
@@ -258,7 +261,7 @@ impl Copies {
     /// Copies a page that the caller has latched for reading. Returns false when all places are
     /// taken and it is not this page's turn, or when another thread changes the place.
     pub(crate) fn make(&self, tag: Tag, page: &Page) -> bool {
-        debug_assert!(tag != NOBODY, "a copy of no page");
+        debug_assert!(tag != NO_PAGE, "a copy of no page");
         let set = self.set(tag);
         let mut free = None;
         for place in set {
@@ -267,7 +270,7 @@ impl Copies {
             if now == tag {
                 return true;
             }
-            if now == NOBODY && sequence & 1 == 0 {
+            if now == NO_PAGE && sequence & 1 == 0 {
                 free = free.or(Some((place, sequence)));
             }
         }
@@ -298,7 +301,7 @@ impl Copies {
         for place in &self.places {
             let tag = place.tag();
             let id = tag.id();
-            if tag != NOBODY && id.file == file && id.fork == fork && id.block >= first {
+            if tag != NO_PAGE && id.file == file && id.fork == fork && id.block >= first {
                 place.drop_copy(tag);
             }
         }
@@ -323,59 +326,64 @@ mod tests {
     }
 
     #[test]
-    fn a_glance_reads_the_page_from_anywhere() {
-        let copies = Copies::new(64);
+    fn an_optimistic_read_reads_the_page_from_anywhere() {
+        let copies = PageCopies::new(64);
         let original = page(3);
-        assert!(copies.glance(tag(1)).is_none());
+        assert!(copies.read_optimistically(tag(1)).is_none());
         assert!(copies.make(tag(1), &original));
-        let glance = copies.glance(tag(1)).unwrap();
+        let read = copies.read_optimistically(tag(1)).unwrap();
         for at in (0..20).chain(8175..8184) {
             let bytes = original.0[at..at + 8].try_into().unwrap();
-            assert_eq!(glance.u64_at(at), u64::from_le_bytes(bytes), "at {at}");
+            assert_eq!(read.u64_at(at), u64::from_le_bytes(bytes), "at {at}");
             if at % 4 == 0 {
                 let bytes = original.0[at..at + 4].try_into().unwrap();
-                assert_eq!(glance.u32_at(at), u32::from_le_bytes(bytes));
+                assert_eq!(read.u32_at(at), u32::from_le_bytes(bytes));
             }
             if at % 2 == 0 {
                 let bytes = original.0[at..at + 2].try_into().unwrap();
-                assert_eq!(glance.u16_at(at), u16::from_le_bytes(bytes));
+                assert_eq!(read.u16_at(at), u16::from_le_bytes(bytes));
             }
         }
         for len in 0..40 {
             let mut out = vec![0; len];
-            glance.copy(101, &mut out);
+            read.copy(101, &mut out);
             assert_eq!(out, original.0[101..101 + len]);
         }
         // Nothing is out of bounds.
-        assert!(glance.u64_at(usize::MAX - 7) > 0 && glance.holds());
+        assert!(read.u64_at(usize::MAX - 7) > 0 && read.holds());
     }
 
     #[test]
-    fn a_change_ends_every_glance() {
-        let copies = Copies::new(64);
+    fn a_change_ends_every_optimistic_read() {
+        let copies = PageCopies::new(64);
         assert!(copies.make(tag(1), &page(1)));
         assert!(copies.make(tag(1), &page(1)), "it is there");
-        let glance = copies.glance(tag(1)).unwrap();
-        assert!(glance.holds() && copies.has(tag(1)));
+        let read = copies.read_optimistically(tag(1)).unwrap();
+        assert!(read.holds() && copies.has(tag(1)));
         copies.drop_copy(tag(1));
-        assert!(!glance.holds() && !copies.has(tag(1)) && copies.glance(tag(1)).is_none());
+        assert!(
+            !read.holds() && !copies.has(tag(1)) && copies.read_optimistically(tag(1)).is_none()
+        );
         assert!(copies.make(tag(1), &page(2)));
-        assert!(!glance.holds(), "an old number never returns");
-        assert_eq!(copies.glance(tag(1)).unwrap().u16_at(0) as u8, page(2).0[0]);
+        assert!(!read.holds(), "an old number never returns");
+        assert_eq!(copies.read_optimistically(tag(1)).unwrap().u16_at(0) as u8, page(2).0[0]);
     }
 
     #[test]
     fn more_pages_than_places_take_turns() {
         const PAGES: u32 = if cfg!(miri) { 20 } else { 200 };
-        let copies = Copies::new(1);
+        let copies = PageCopies::new(1);
         for block in 0..PAGES {
             copies.make(tag(block), &page(block as u8));
         }
         let served: Vec<u32> =
-            (0..PAGES).filter(|&block| copies.glance(tag(block)).is_some()).collect();
+            (0..PAGES).filter(|&block| copies.read_optimistically(tag(block)).is_some()).collect();
         assert_eq!(served.len(), WAYS);
         for block in served {
-            assert_eq!(copies.glance(tag(block)).unwrap().u16_at(0) as u8, page(block as u8).0[0]);
+            assert_eq!(
+                copies.read_optimistically(tag(block)).unwrap().u16_at(0) as u8,
+                page(block as u8).0[0]
+            );
         }
         copies.forget(RelFileId(7), Fork::Main, BlockNumber(0));
         assert!((0..PAGES).all(|block| !copies.has(tag(block))));
@@ -386,15 +394,15 @@ mod tests {
     fn readers_never_believe_a_torn_copy() {
         use niwaki_env::sync::thread;
         const ROUNDS: u8 = if cfg!(miri) { 3 } else { 200 };
-        let copies = Copies::new(1);
+        let copies = PageCopies::new(1);
         thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
                     let mut last = 0;
                     for _ in 0..u32::from(ROUNDS) * 4 {
-                        let Some(glance) = copies.glance(tag(1)) else { continue };
-                        let (first, end) = (glance.u64_at(1), glance.u64_at(PAGE_SIZE - 9));
-                        if glance.holds() {
+                        let Some(read) = copies.read_optimistically(tag(1)) else { continue };
+                        let (first, end) = (read.u64_at(1), read.u64_at(PAGE_SIZE - 9));
+                        if read.holds() {
                             assert_eq!(first, end, "two versions in one");
                             assert!(first >= last, "an older version came back");
                             last = first;
@@ -440,7 +448,7 @@ mod model {
     /// Drops a copy, makes it again, and gives its place to another page. A reader that believes
     /// its words saw one version of its page.
     fn one_version_of_one_page() {
-        let copied = Arc::new(Copied::new());
+        let copied = Arc::new(PageCopy::new());
         assert!(copied.change(0, MINE, |_| 10));
         let writer = {
             let copied = Arc::clone(&copied);
@@ -450,9 +458,9 @@ mod model {
                 assert!(copied.change(6, OTHER, |_| 30));
             })
         };
-        if let Some(glance) = copied.glance(MINE) {
-            let (a, b) = (glance.word(0), glance.word(1));
-            if glance.holds() {
+        if let Some(read) = copied.read_optimistically(MINE) {
+            let (a, b) = (read.word(0), read.word(1));
+            if read.holds() {
                 assert!(a == b && (a == 10 || a == 20), "{a} and {b} of one page");
             }
         }
@@ -460,7 +468,7 @@ mod model {
     }
 
     #[test]
-    fn a_glance_is_of_one_version() {
+    fn an_optimistic_read_is_of_one_version() {
         assert!(check(None, one_version_of_one_page));
     }
 
@@ -472,7 +480,7 @@ mod model {
     /// One thread copies another page to the place. A second thread drops its page's copy before it
     /// changes the page: no copy of the old page is left.
     fn a_dropped_copy_stays_away() {
-        let copied = Arc::new(Copied::new());
+        let copied = Arc::new(PageCopy::new());
         assert!(copied.change(0, MINE, |_| 10));
         let copier = {
             let copied = Arc::clone(&copied);
@@ -480,8 +488,8 @@ mod model {
         };
         copied.drop_copy(MINE);
         // No matter how far the copier is, no reader gets the old page from here on.
-        if let Some(glance) = copied.glance(MINE) {
-            assert!(!glance.holds(), "a copy of the old page was believed");
+        if let Some(read) = copied.read_optimistically(MINE) {
+            assert!(!read.holds(), "a copy of the old page was believed");
         }
         let _ = copier.join().expect("the copier ends");
         assert!(copied.tag() != MINE);

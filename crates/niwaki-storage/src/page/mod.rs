@@ -17,11 +17,11 @@ mod check;
 mod checksum;
 mod item_id;
 mod items;
-mod near;
+mod prefetch;
 
 pub use item_id::{ItemId, ItemState, Mixed};
 pub use items::ITEM_ID_SIZE;
-pub(crate) use near::bring_near;
+pub(crate) use prefetch::prefetch;
 
 use crate::ids::Lsn;
 

@@ -1,6 +1,6 @@
 //! The interface to the layers above: they redo their own records.
 
-use super::foresight::Foresight;
+use super::analysis::LogAnalysis;
 use super::redo::Redo;
 use crate::directory::storage::Storage;
 use crate::error::Result;
@@ -11,14 +11,14 @@ pub trait ResourceManager: Send + Sync {
     /// Returns the owner of the records that this manager understands.
     fn manager(&self) -> Manager;
 
-    /// Reports the fate of files, and of the transactions that create them, to `foresight`.
+    /// Reports the fate of files, and of the transactions that create them, to `analysis`.
     /// Recovery calls this for records that name no page, in the order of the log, before it redoes
     /// anything.
     ///
     /// # Errors
     /// [`crate::Error::Corruption`] when the record cannot be understood; recovery stops.
-    fn foresee(&self, record: &DecodedRecord<'_>, foresight: &mut Foresight) -> Result<()> {
-        let _ = (record, foresight);
+    fn analyze(&self, record: &DecodedRecord<'_>, analysis: &mut LogAnalysis) -> Result<()> {
+        let _ = (record, analysis);
         Ok(())
     }
 

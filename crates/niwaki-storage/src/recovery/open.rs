@@ -17,9 +17,9 @@ use niwaki_env::sync::atomic::{AtomicU32, AtomicU64};
 use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::DirectoryLock;
 
-use super::foresight::Foresight;
+use super::analysis::LogAnalysis;
 use super::manager::ResourceManager;
-use super::redo::{Missing, Redo, cut_of};
+use super::redo::{Missing, Redo, decode_truncation};
 use crate::buffer::pool::BufferPool;
 use crate::directory::checkpoint::{CheckpointKind, Pace};
 use crate::directory::counters::CheckpointCounters;
@@ -29,7 +29,7 @@ use crate::disk::control::{CONTROL, Control, ControlFile, NEW_CONTROL};
 use crate::disk::cursor::Cursor;
 use crate::disk::file_table::{self, TABLES, TablePlace};
 use crate::disk::files::Files;
-use crate::disk::known_files::ASIDE;
+use crate::disk::inventory::ASIDE;
 use crate::error::{Corruption, Error, Result};
 use crate::ids::{BASE, FIRST_FILE, Lsn, RelFileId};
 use crate::stream::method::MethodInUse;
@@ -61,12 +61,12 @@ pub struct RecoverySummary {
 }
 
 /// Passes a record's facts about files, and about the transactions that create them, to
-/// `foresight`.
-fn foresee(
+/// `analysis`.
+fn analyze(
     bytes: &[u8],
     at: Lsn,
     managers: &[Arc<dyn ResourceManager>],
-    foresight: &mut Foresight,
+    analysis: &mut LogAnalysis,
 ) -> Result<()> {
     // Most records change a page, and hold no facts about files.
     if Header::get(bytes).is_none_or(|header| header.pages > 0) {
@@ -75,15 +75,15 @@ fn foresee(
     let record = decode(bytes, at)?;
     if record.manager != Manager::Storage {
         let mut managers = managers.iter().filter(|m| m.manager() == record.manager);
-        return managers.try_for_each(|manager| manager.foresee(&record, foresight));
+        return managers.try_for_each(|manager| manager.analyze(&record, analysis));
     }
     // Redo refuses a body that is too short.
     match (record.kind, Cursor(record.body).u64().map(RelFileId)) {
-        (kind::CREATE_FILE, Some(file)) => foresight.created(file, record.xid),
-        (kind::DROP_FILE, Some(file)) => foresight.dropped(file, record.lsn),
+        (kind::CREATE_FILE, Some(file)) => analysis.created(file, record.xid),
+        (kind::DROP_FILE, Some(file)) => analysis.dropped(file, record.lsn),
         (kind::TRUNCATE, _) => {
-            if let Some((file, fork, blocks)) = cut_of(record.body) {
-                foresight.cut(file, fork, blocks, record.lsn);
+            if let Some((file, fork, blocks)) = decode_truncation(record.body) {
+                analysis.truncated(file, fork, blocks, record.lsn);
             }
         }
         _ => {}
@@ -198,12 +198,12 @@ impl Storage {
         // Before anything is changed: find the end of the log, and check for damage there.
         let mut survey = WalReader::new(&self.wal.segments, control.redo);
         let known = self.known_files().into_iter().map(|(file, creator)| (file.id, creator));
-        let mut foresight = Foresight::new(known);
+        let mut analysis = LogAnalysis::new(known);
         let found = survey.survey(control.checkpoint, &mut |bytes, at| {
-            foresee(bytes, at, managers, &mut foresight)
+            analyze(bytes, at, managers, &mut analysis)
         })?;
         let commits_are_read = managers.iter().any(|m| m.manager() == Manager::Transaction);
-        let ends = foresight.ends(commits_are_read);
+        let removals = analysis.removals(commits_are_read);
         if !created {
             survey.check_end(control.checkpoint)?;
         }
@@ -215,7 +215,7 @@ impl Storage {
             files,
             pages: Mutex::default(),
             dropped: Mutex::default(),
-            ends,
+            removals,
             ungrown: Mutex::default(),
             seen: Mutex::default(),
         };
@@ -247,7 +247,7 @@ impl Storage {
             self.wal.segments.cut(end.end)?;
         }
         // Only once the end of the log is certain: a lost end may have held the commit.
-        missing.ends.in_vain().try_for_each(|file| self.remove_file(file))?;
+        missing.removals.uncommitted().try_for_each(|file| self.remove_file(file))?;
         self.wal.start_at(&WalStart { end: end.end, previous: end.previous, redo: control.redo });
         self.wal.recovery_writes(end.end.0)?;
         if control.clean {

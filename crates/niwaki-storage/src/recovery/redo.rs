@@ -8,7 +8,7 @@
 //! given twice.
 //!
 //! A record in front of the drop of its file is passed over too. So is every record of a file whose
-//! creator has no commit in the log (`foresight.rs`). Such a file is never read, and there may be
+//! creator has no commit in the log (`analysis.rs`). Such a file is never read, and there may be
 //! no room on disk for it. The file is removed only once the end of the log is certain, so its
 //! pages are examined all the same. A file also does not grow by pages that a later record cuts
 //! off.
@@ -18,7 +18,7 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::Ordering;
 
-use super::foresight::Ends;
+use super::analysis::Removals;
 use crate::buffer::guard::PageWrite;
 use crate::directory::storage::{Storage, kind};
 use crate::disk::cursor::Cursor;
@@ -64,7 +64,7 @@ pub(super) struct Missing<'s> {
     /// Files that the log has dropped so far.
     pub(super) dropped: Mutex<HashSet<RelFileId>>,
     /// Files and pages that disappear later: changes to them are never read.
-    pub(super) ends: Ends,
+    pub(super) removals: Removals,
     /// Forks that did not grow by pages that a later record cuts off.
     pub(super) ungrown: Mutex<HashSet<(RelFileId, Fork)>>,
     /// Pages that were examined although their files disappear.
@@ -97,7 +97,7 @@ impl Missing<'_> {
     /// before or after the record, or its creator never commits.
     fn is_passed_over(&self, file: RelFileId, at: Lsn) -> bool {
         let is_there = |files: &Files| files.known.lock().contains_key(&file);
-        self.ends.has_file(file, at)
+        self.removals.has_file(file, at)
             || self.dropped.lock().contains(&file)
             || self.files.is_some_and(|files| !is_there(files))
     }
@@ -148,7 +148,7 @@ impl<'r> Redo<'r> {
                 return Ok(RedoPage::Gone);
             }
             let grows = blocks > pool.blocks(id.file, id.fork)?;
-            if grows && self.missing.ends.cut_off(id, self.record.lsn) {
+            if grows && self.missing.removals.is_truncated(id, self.record.lsn) {
                 self.missing.ungrown.lock().insert((id.file, id.fork));
                 return Ok(RedoPage::Gone);
             }
@@ -190,7 +190,8 @@ impl<'r> Redo<'r> {
     /// lost its end, together with the commit, a page that is newer than the rest of the log proves
     /// it.
     fn look_at_passed_over(&self, id: PageId) -> Result<()> {
-        let is_new = self.missing.ends.is_in_vain(id.file) && self.missing.seen.lock().insert(id);
+        let is_new =
+            self.missing.removals.is_uncommitted(id.file) && self.missing.seen.lock().insert(id);
         if is_new && let Some(lsn) = self.storage.files.lsn_on_disk(id)? {
             self.storage.pool.note_newest(id, lsn);
         }
@@ -208,9 +209,9 @@ impl<'r> Redo<'r> {
 
     /// Grows a fork to the length that a cut leaves, if the fork did not grow because of that cut.
     /// Does nothing if a later cut takes more.
-    fn grow_to_cut(&self, file: RelFileId, fork: Fork, blocks: u32) -> Result<()> {
+    fn grow_to_truncation(&self, file: RelFileId, fork: Fork, blocks: u32) -> Result<()> {
         let last = PageId { file, fork, block: BlockNumber(blocks.saturating_sub(1)) };
-        if self.missing.ends.cut_off(last, self.record.lsn)
+        if self.missing.removals.is_truncated(last, self.record.lsn)
             || !self.missing.ungrown.lock().remove(&(file, fork))
         {
             return Ok(());
@@ -246,12 +247,12 @@ impl<'r> Redo<'r> {
                 let logged = body.u8().ok_or_else(short)? != 0;
                 // The file's pages may prove that the log lost its end. The file is removed once
                 // the end is certain.
-                if self.missing.ends.is_in_vain(file) {
+                if self.missing.removals.is_uncommitted(file) {
                     return Ok(());
                 }
                 // Contents of the file on disk are leftovers, or follow in the log.
                 self.storage.remove_file(file)?;
-                if !self.missing.ends.has_file(file, self.record.lsn) {
+                if !self.missing.removals.has_file(file, self.record.lsn) {
                     self.storage.files.create(file, logged, self.record.xid)?;
                 }
             }
@@ -259,21 +260,21 @@ impl<'r> Redo<'r> {
                 self.drop_file(RelFileId(body.u64().ok_or_else(short)?))?;
             }
             kind::TRUNCATE => {
-                let cut = cut_of(self.record.body);
+                let cut = decode_truncation(self.record.body);
                 let (file, fork, blocks) =
                     cut.ok_or_else(|| self.damage("it names no fork and length".into()))?;
                 if self.missing.is_passed_over(file, self.record.lsn) {
                     return Ok(());
                 }
                 self.missing.forgive(file, |id| id.fork == fork && id.block.0 >= blocks);
-                self.grow_to_cut(file, fork, blocks)?;
+                self.grow_to_truncation(file, fork, blocks)?;
                 // A file that is already as short is cut again, because the earlier cut may not be
                 // on the device.
                 if self.storage.pool.blocks(file, fork)? >= blocks {
-                    self.storage.cut_fork(file, fork, blocks)?;
+                    self.storage.truncate_files(file, fork, blocks)?;
                 }
                 if fork == Fork::Main {
-                    self.storage.files.cut_known(file, blocks)?;
+                    self.storage.files.truncate_known(file, blocks)?;
                 }
             }
             kind::IMAGES => {
@@ -289,7 +290,7 @@ impl<'r> Redo<'r> {
 
 /// Returns the file, the fork and the number of blocks that stay, from the body of a
 /// [`kind::TRUNCATE`] record.
-pub(super) fn cut_of(body: &[u8]) -> Option<(RelFileId, Fork, u32)> {
+pub(super) fn decode_truncation(body: &[u8]) -> Option<(RelFileId, Fork, u32)> {
     let mut body = Cursor(body);
     let (file, number) = (RelFileId(body.u64()?), body.u8()?);
     let fork = FORKS.into_iter().find(|fork| *fork as u8 == number)?;

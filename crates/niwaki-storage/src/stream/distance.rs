@@ -71,7 +71,7 @@ impl Distance {
     }
 
     /// Lowers the distance: the named page is in the pool.
-    pub(crate) fn was_here(&mut self) {
+    pub(crate) fn was_resident(&mut self) {
         self.now = (self.now - 1).max(1);
         self.assert_state();
     }

@@ -2,12 +2,12 @@
 //! pool in time.
 //!
 //! The order: the method (`method`), the look-ahead distance (`distance`), the ring of frames that
-//! a pass uses again (`ring`), and the streams (`read_stream`).
+//! a pass uses again (`access_strategy`), and the streams (`read_stream`).
 
+pub(crate) mod access_strategy;
 pub(crate) mod distance;
 pub(crate) mod method;
 pub(crate) mod read_stream;
-pub(crate) mod ring;
 
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;

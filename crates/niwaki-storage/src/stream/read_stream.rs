@@ -6,8 +6,8 @@ use std::fmt;
 
 use niwaki_env::sync::plain_atomic::Ordering;
 
+use super::access_strategy::AccessStrategy;
 use super::distance::Distance;
-use super::ring::Ring;
 use crate::buffer::pool::BufferPool;
 use crate::buffer::read_state::{RUN_MAX, ReadRun};
 use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
@@ -44,7 +44,7 @@ impl ReadAhead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Named {
     /// No read was begun: the page is in the pool, or cannot be read ahead.
-    AsItIs,
+    NotBegun,
     /// The page waits for its neighbours.
     Pending,
     /// The page was read.
@@ -71,12 +71,12 @@ pub struct ReadStream {
     ahead: VecDeque<(BlockNumber, Named)>,
     /// Number of blocks at the end of `ahead` that wait for neighbours; they are consecutive.
     pending: u32,
-    /// Runs were left to others, and `begin_waiting` is still to be called for them.
+    /// Runs were left to others, and `submit_waiting` is still to be called for them.
     left: bool,
     ended: bool,
     /// Pages read since the last call of `take_reads`.
     reads: u64,
-    ring: Ring,
+    strategy: AccessStrategy,
 }
 
 impl fmt::Debug for ReadStream {
@@ -91,12 +91,12 @@ impl fmt::Debug for ReadStream {
 impl ReadStream {
     /// Makes a stream over one fork.
     pub fn new(pool: &BufferPool, file: RelFileId, fork: Fork, options: ReadAhead) -> Self {
-        let ring = Ring::new(options.ring, pool.capacity() as u32);
-        let share = (pool.capacity() as u32 / SHARE).min(ring.share());
+        let strategy = AccessStrategy::new(options.ring, pool.capacity() as u32);
+        let share = (pool.capacity() as u32 / SHARE).min(strategy.share());
         let combine = options.combine.min(RUN_MAX as u32);
         let distance = Distance::new(combine, options.concurrency, share);
         Self {
-            ring,
+            strategy,
             file,
             fork,
             distance,
@@ -137,7 +137,7 @@ impl ReadStream {
                 self.ended = true;
                 return Ok(None);
             };
-            if pool.is_here(self.page(BlockNumber(block))) {
+            if pool.is_resident(self.page(BlockNumber(block))) {
                 return Ok(Some(block));
             }
             self.enter(pool, BlockNumber(block));
@@ -167,7 +167,7 @@ impl ReadStream {
         let named = self.look_ahead(pool, name);
         if std::mem::take(&mut self.left) {
             // For all runs at once, and even if `name` failed meanwhile.
-            pool.begin_waiting();
+            pool.submit_waiting();
         }
         named?;
         let Some((block, what)) = self.ahead.pop_front() else {
@@ -177,7 +177,7 @@ impl ReadStream {
         debug_assert!(what != Named::Pending, "block {block} is needed, and its read not begun");
         self.judge(pool, block, what);
         if matches!(what, Named::Read | Named::UnderWay) {
-            self.ring.give(block);
+            self.strategy.give(block);
         }
         self.distance.give();
         Ok(Some(block.0))
@@ -207,11 +207,11 @@ impl ReadStream {
         let id = self.page(block);
         let is_loading = || pool.is_loading(id);
         match what {
-            Named::AsItIs | Named::Pending => {}
-            _ if !pool.is_here(id) => self.distance.was_lost(),
+            Named::NotBegun | Named::Pending => {}
+            _ if !pool.is_resident(id) => self.distance.was_lost(),
             Named::UnderWay if is_loading() => {
                 // The read may have ended without a thread that took its completion.
-                pool.reap_what_is_there();
+                pool.reap_completed();
                 if is_loading() {
                     pool.reads.counters.waits.fetch_add(1, Ordering::Relaxed);
                     self.distance.was_late();
@@ -229,10 +229,10 @@ impl ReadStream {
         self.assert_state();
         debug_assert!(!self.ended, "block {block} was named behind the last one");
         self.distance.name();
-        if pool.is_here(self.page(block)) {
+        if pool.is_resident(self.page(block)) {
             self.read_pending(pool);
-            self.distance.was_here();
-            self.ahead.push_back((block, Named::AsItIs));
+            self.distance.was_resident();
+            self.ahead.push_back((block, Named::NotBegun));
             return;
         }
         let last = self.ahead.back().and_then(|(last, _)| last.0.checked_add(1));
@@ -257,11 +257,11 @@ impl ReadStream {
             let left = (self.ahead.len() - at) as u32;
             let named = self.ahead.len() as u32;
             let first = self.page(block);
-            let reuse = &mut || self.ring.oldest(named);
+            let reuse = &mut || self.strategy.oldest(named);
             let (done, run) = pool.begin_run(first, left, reuse);
             debug_assert!(done > 0, "no progress at block {block}");
             debug_assert!(done <= left, "{done} of {left} blocks from {block} on");
-            let what = run.map_or(Named::AsItIs, |run| self.read(pool, run, at == 0));
+            let what = run.map_or(Named::NotBegun, |run| self.read(pool, run, at == 0));
             self.ahead.range_mut(at..at + done as usize).for_each(|(_, named)| *named = what);
             at += done as usize;
         }

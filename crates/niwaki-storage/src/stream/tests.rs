@@ -235,7 +235,7 @@ fn left_alone() -> (Arc<Storage>, RelFile) {
 fn a_stream_that_is_left_leaves_nothing_stuck() {
     // A thread that passes by ends the reads under way.
     let (storage, _) = left_alone();
-    storage.pool().reap_what_is_there();
+    storage.pool().reap_completed();
     assert_eq!(storage.pool().reads_pin(), 0);
     // A thread that needs such a page gets it.
     let (storage, file) = left_alone();
@@ -275,7 +275,7 @@ fn the_system_reads_files_of_the_machine() {
         for (_, run) in runs {
             assert!(pool.leave_run(run.unwrap()).is_none());
         }
-        pool.begin_waiting();
+        pool.submit_waiting();
         let all: Vec<u32> = (0..BLOCKS).collect();
         assert_eq!(read(&storage, file, ReadAhead::default(), &all), u64::from(BLOCKS));
         let statistics = pool.read_statistics();
@@ -479,7 +479,7 @@ fn the_distance_follows_what_the_pages_are() {
     assert_eq!(distance.pages(), 16, "a read is as much as the system's memory takes");
     late(&mut distance);
     assert_eq!(distance.pages(), 32);
-    (0..100).for_each(|_| distance.was_here());
+    (0..100).for_each(|_| distance.was_resident());
     assert_eq!(distance.pages(), 1);
     (0..5).for_each(|_| late(&mut distance));
     assert_eq!(distance.pages(), 32);
@@ -526,7 +526,7 @@ fn left_of_a_working_set(uses: u32, ring: u32, dirty: bool) -> u32 {
             guard.mark_dirty();
         }
     }
-    let here = |&block: &u32| storage.pool().is_here(page(file, block));
+    let here = |&block: &u32| storage.pool().is_resident(page(file, block));
     (0..WORKING_SET).filter(here).count() as u32
 }
 

@@ -15,8 +15,8 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU8, Ordering};
 use niwaki_env::sync::{Parker, thread};
 
-use super::flush_state::{LEADING, SERVED, Sleeper, WAITING};
 use super::insert::Wal;
+use super::leader::{LEADING, SERVED, Sleeper, WAITING};
 use crate::error::{Error, Result};
 use crate::ids::Lsn;
 
@@ -27,20 +27,20 @@ niwaki_env::thread_local! {
 
 /// The right to flush. Dropping it wakes the served threads and passes the right on, even when the
 /// flush ends in a panic.
-struct Turn<'w> {
+struct Leadership<'w> {
     wal: &'w Wal,
-    /// A panic was already unwinding when this turn began, as when a statement is rolled back. Such
-    /// a panic is no failure of the log.
+    /// A panic was already unwinding when this leadership began, as when a statement is rolled
+    /// back. Such a panic is no failure of the log.
     unwinding: bool,
 }
 
-impl<'w> Turn<'w> {
+impl<'w> Leadership<'w> {
     fn new(wal: &'w Wal) -> Self {
         Self { wal, unwinding: thread::panicking() }
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Leadership<'_> {
     fn drop(&mut self) {
         if thread::panicking() && !self.unwinding {
             // Nothing may be reported durable any more. All waiting threads are woken, and get the
@@ -67,7 +67,7 @@ impl Drop for Turn<'_> {
             next.parker.unpark();
         }
         for (_, sleeper) in served.drain(..) {
-            // Release: pairs with the acquire in `take_turn`.
+            // Release: pairs with the acquire in `become_leader`.
             sleeper.outcome.store(SERVED, Ordering::Release);
             sleeper.parker.unpark();
         }
@@ -90,12 +90,12 @@ impl Wal {
             return Ok(());
         }
         debug_assert!(upto <= self.insert_lsn(), "flush to {upto}, behind the end of the log");
-        // Ends: every turn ends, and each turn takes everything inserted before it, or finds that
+        // Ends: every flush ends, and each flush takes everything inserted before it, or finds that
         // writing has ended.
         while self.flushed() < upto {
-            if let Some(turn) = self.take_turn(upto.0) {
+            if let Some(leadership) = self.become_leader(upto.0) {
                 self.write_out(true);
-                drop(turn);
+                drop(leadership);
                 if self.flushed() < upto {
                     self.segments.gate.pass()?;
                 }
@@ -108,40 +108,40 @@ impl Wal {
     /// Writes the buffer without syncing, to make room in it. If another thread writes or flushes,
     /// waits for that thread, which makes room as well.
     pub(super) fn write_buffer(&self) {
-        if let Some(turn) = self.take_turn(0) {
+        if let Some(leadership) = self.become_leader(0) {
             self.write_out(false);
-            drop(turn);
+            drop(leadership);
         }
     }
 
-    /// Waits for the turn to flush. Returns `None` when a flush up to `upto` has ended meanwhile
+    /// Waits for the right to flush. Returns `None` when a flush up to `upto` has ended meanwhile
     /// (any flush, when `upto` is 0).
-    fn take_turn(&self, upto: u64) -> Option<Turn<'_>> {
+    fn become_leader(&self, upto: u64) -> Option<Leadership<'_>> {
         let mut state = self.flush.lock();
         if upto > 0 && self.flushed().0 >= upto {
             return None;
         }
         if !state.active {
             state.active = true;
-            return Some(Turn::new(self));
+            return Some(Leadership::new(self));
         }
         let sleeper = SLEEPER.with(Arc::clone);
         sleeper.outcome.store(WAITING, Ordering::Relaxed);
         state.queue.push((upto, Arc::clone(&sleeper)));
         drop(state);
-        // Ends: the thread with the turn gives every sleeper an outcome, in the end the sleeper's
-        // own turn.
+        // Ends: the leader gives every sleeper an outcome, in the end the sleeper's
+        // own leadership.
         loop {
-            // Acquire: pairs with the release of the turn that ended.
+            // Acquire: pairs with the release of the flush that ended.
             match sleeper.outcome.load(Ordering::Acquire) {
                 WAITING => sleeper.parker.park(),
-                LEADING => return Some(Turn::new(self)),
+                LEADING => return Some(Leadership::new(self)),
                 _ => return None,
             }
         }
     }
 
-    /// Takes the buffer and writes it, unless writing has ended. The caller has the turn.
+    /// Takes the buffer and writes it, unless writing has ended. The caller is the leader.
     fn write_out(&self, sync: bool) {
         if self.segments.gate.is_closed() {
             return;

@@ -13,7 +13,7 @@ use super::encode::{
     PAGE_SHORT_FILE, RECORD_HEADER_SIZE, RECORD_MAX, REMOVES_SIZE, SHORT_FILE_SIZE, length_of,
     padded, place_of, removes_form, seal,
 };
-use super::flush_state::{FlushState, Leader};
+use super::leader::{FlushState, Leader};
 use super::record::{LoggedPage, MAX_RECORD_PAGES, PageLog, Record};
 use super::segment::Segments;
 use crate::error::{Error, Result};

@@ -5,14 +5,14 @@
 //! One thread at a time takes the buffer away, writes it and syncs it for all waiting threads.
 //!
 //! The order: what a record says (`record`), its bytes (`encode`), segment files (`segment`), the
-//! search for a wrong bit (`flip`), reading (`read`), and then the log of an open directory: the
-//! state of flushes (`flush_state`), insertions (`insert`) and flushes (`flush`).
+//! search for a wrong bit (`bit_flip`), reading (`read`), and then the log of an open directory:
+//! the state of flushes (`leader`), insertions (`insert`) and flushes (`flush`).
 
+pub(crate) mod bit_flip;
 pub(crate) mod encode;
-pub(crate) mod flip;
 pub(crate) mod flush;
-pub(crate) mod flush_state;
 pub(crate) mod insert;
+pub(crate) mod leader;
 pub(crate) mod read;
 pub(crate) mod record;
 pub(crate) mod segment;

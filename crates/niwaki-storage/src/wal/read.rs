@@ -1,7 +1,7 @@
 //! A reader of the log: record after record, up to the end, with the reason for the end.
 
+use super::bit_flip;
 use super::encode::{Header, RECORD_HEADER_SIZE, RECORD_MAX, is_intact, padded, place_of};
-use super::flip;
 use super::segment::{SEGMENT_HEADER_SIZE, Segments};
 use niwaki_env::seeded_bug;
 
@@ -248,15 +248,15 @@ impl<'s> WalReader<'s> {
         }
         let at = (end - self.start) as usize;
         let Some(head) = self.window[at..].first_chunk() else { return Ok(()) };
-        for length in flip::lengths(head, Lsn(end)) {
+        for length in bit_flip::lengths(head, Lsn(end)) {
             // A wrong bit may give the length any value.
             if length > FLIPPED_MAX || !self.fill(end, length)? {
                 continue;
             }
             let at = (end - self.start) as usize;
             let record = &self.window[at..at + length];
-            let wrong = flip::wrong_bit(record, Lsn(end));
-            if let Some(bit) = wrong.filter(|bit| flip::was_written(record, Lsn(end), *bit)) {
+            let wrong = bit_flip::wrong_bit(record, Lsn(end));
+            if let Some(bit) = wrong.filter(|bit| bit_flip::was_written(record, Lsn(end), *bit)) {
                 let detail = format!(
                     "the record of {length} bytes at log position {end} is whole but for bit {} of \
                      its byte {}",
@@ -265,7 +265,7 @@ impl<'s> WalReader<'s> {
                 );
                 return Err(self.damage_at(end, &detail));
             }
-            if flip::is_strange(record, Lsn(end)) {
+            if bit_flip::is_strange(record, Lsn(end)) {
                 let detail = format!("the record at log position {end} is of an unknown form");
                 return Err(self.damage_at(end, &detail));
             }

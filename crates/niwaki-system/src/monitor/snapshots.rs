@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Result};
-use niwaki_table::Held;
+use niwaki_table::Retained;
 use niwaki_txn::{RegisteredSnapshot, TransactionManager};
 use niwaki_types::{Datum, TypeOid, datetime};
 
@@ -38,10 +38,10 @@ pub fn rows(
     state: &CatalogState,
     row: &mut dyn FnMut(&[Datum]) -> Result<()>,
 ) -> Result<()> {
-    let holders = transactions.holders();
-    let mut alone = vec![Held::default(); holders.snapshots().len()];
+    let holders = transactions.registered_snapshots();
+    let mut alone = vec![Retained::default(); holders.snapshots().len()];
     for table in state.with_rows().filter_map(|relation| relation.table.as_ref()) {
-        table.add_noted_holds(&holders, &mut alone);
+        table.add_noted_retention(&holders, &mut alone);
     }
     let now_us = transactions.env().clock.now_unix_us();
     for (snapshot, held) in holders.snapshots().iter().zip(alone) {
@@ -53,7 +53,7 @@ pub fn rows(
 fn values(
     activities: &Activities,
     snapshot: &RegisteredSnapshot,
-    held: Held,
+    held: Retained,
     now_us: i64,
 ) -> [Datum; COLUMNS.len()] {
     let number = |value: u64| Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX));

@@ -35,7 +35,7 @@ const COUNTERS: &[Counter] = &[
     ("chains_cleaned", |s| s.heap.cleaned),
     ("line_pointers_freed", |s| s.heap.freed),
     ("gardener_deleted", |s| s.gardener_deleted),
-    ("gardener_told", |s| s.heap.told),
+    ("gardener_told", |s| s.heap.reported),
     ("gardener_forgotten", |s| s.heap.forgotten + s.suspects_forgotten),
     ("gardener_heap_pages", |s| s.gardener_heap_pages),
     ("rounds", |s| s.rounds),

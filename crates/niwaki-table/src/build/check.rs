@@ -7,7 +7,7 @@ use niwaki_txn::Horizon;
 use niwaki_types::Datum;
 
 use crate::entry::recheck::{Entry, Seen};
-use crate::entry::row_key::PastEntry;
+use crate::entry::row_key::VersionEntry;
 use crate::error::Result;
 use crate::relation::table::Table;
 
@@ -79,13 +79,13 @@ impl Table {
             for (root, version) in &versions {
                 heap.roots.insert(*root);
                 for (index, wanted) in heap.wanted.iter_mut().enumerate() {
-                    match self.past_entry(index, *root, version) {
-                        Ok(Some(PastEntry { key: Some(key), .. })) => {
+                    match self.version_entry(index, *root, version) {
+                        Ok(Some(VersionEntry { key: Some(key), .. })) => {
                             wanted.insert((key, *root));
                         }
                         // The predicate leaves this version out, or it is removable and one of its
                         // values is gone.
-                        Ok(None | Some(PastEntry { key: None, .. })) => {}
+                        Ok(None | Some(VersionEntry { key: None, .. })) => {}
                         Err(error) => {
                             let detail = error.to_string();
                             report.corruptions.push(self.finding(index, "format", *root, detail));

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::relation::table::Table;
 use crate::row::insert::RowEntry;
 use crate::row::workspace::Workspace;
-use crate::sorting::records::{IndexEntries, SortEntry};
+use crate::sorting::runs::{IndexEntries, SortEntry};
 use crate::sorting::sort::{SortSpace, Sorted, Sorter};
 
 /// Blocks that a worker takes at a time.
@@ -271,7 +271,7 @@ impl Table {
             })?;
             for (root, version, live) in &versions {
                 // Removable by now, and one of its values is gone: no snapshot needs its entry.
-                if !self.deform_past(*root, version, &needed, &mut row)? {
+                if !self.deform_version(*root, version, &needed, &mut row)? {
                     continue;
                 }
                 let entry = RowEntry { row: &row, root: *root, logically_unchanged: false };
@@ -392,7 +392,7 @@ impl Table {
         needed: &ColumnMask,
         row: &mut [Datum],
     ) -> Result<Option<PageEntry>> {
-        if !self.deform_past(root, version, needed, row)? {
+        if !self.deform_version(root, version, needed, row)? {
             return Ok(None);
         }
         let (mut key, mut payload) = (Vec::new(), Vec::new());

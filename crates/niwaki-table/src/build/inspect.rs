@@ -1,8 +1,8 @@
 //! Inspection of a table as stored: page by page, without changes, latching one page at a time.
 
-use niwaki_heap::{ChainStats, Held, LinePointer, PageVisibility, SnapshotHolds};
+use niwaki_heap::{ChainStats, LinePointer, PageVisibility, Retained, SnapshotRetention};
 use niwaki_storage::BlockNumber;
-use niwaki_txn::Holders;
+use niwaki_txn::RegisteredSnapshots;
 
 use crate::error::Result;
 use crate::relation::table::Table;
@@ -46,13 +46,13 @@ impl Table {
     ///
     /// # Panics
     /// If `holds` was made for other snapshots.
-    pub fn add_snapshot_holds(
+    pub fn add_snapshot_retention(
         &self,
         block: BlockNumber,
-        holders: &Holders,
-        holds: &mut SnapshotHolds,
+        holders: &RegisteredSnapshots,
+        holds: &mut SnapshotRetention,
     ) -> Result<()> {
-        Ok(self.heap().add_snapshot_holds(block.0, holders, holds)?)
+        Ok(self.heap().add_snapshot_retention(block.0, holders, holds)?)
     }
 
     /// Adds, for each open snapshot, the versions of the heap that it alone keeps, as far as passes
@@ -60,7 +60,7 @@ impl Table {
     ///
     /// # Panics
     /// If the length of `alone` is not the number of snapshots.
-    pub fn add_noted_holds(&self, holders: &Holders, alone: &mut [Held]) {
-        self.heap().add_noted_holds(holders, alone);
+    pub fn add_noted_retention(&self, holders: &RegisteredSnapshots, alone: &mut [Retained]) {
+        self.heap().add_noted_retention(holders, alone);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! - `progress`: the progress of a build.
 //! - `index_build`: fills an index from the heap, and validates it.
-//! - `stale`: counts the entries of an index whose key no version has.
+//! - `stale_entries`: counts the entries of an index whose key no version has.
 //! - `inspect`: reads a heap page by page.
 //! - `check`: checks that heap and indexes agree.
 
@@ -10,4 +10,4 @@ pub(crate) mod check;
 pub(crate) mod index_build;
 pub(crate) mod inspect;
 pub(crate) mod progress;
-pub(crate) mod stale;
+pub(crate) mod stale_entries;

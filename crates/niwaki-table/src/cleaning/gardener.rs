@@ -29,8 +29,8 @@
 //! Then the look examines that row's versions, which is as good.
 //!
 //! Pruning itself may have seen that no version keeps the key. If no version has come to the root
-//! since (root change counter, niwaki-heap's `arrivals.rs`), the second look would find nothing,
-//! and is spared. This is the usual case.
+//! since (root change counter, niwaki-heap's `root_changes.rs`), the second look would find
+//! nothing, and is spared. This is the usual case.
 //!
 //! Writers do this work, a batch at a time: they hold the table's lock and know its indexes. The
 //! work cannot outrun them, as each takes more suspects than it adds. Rounds in the background
@@ -39,8 +39,8 @@
 //! A root is settled once its record (the clean-up ledger of chain roots) covers all its removed
 //! versions, each handled in every index. The next pass over its page then clears `mixed`, or frees
 //! the line pointer of a removed row. This is rule `complete-record`; the argument is in
-//! niwaki-heap's `records.rs`. A missed entry (a full queue, a crash, an expression that fails by
-//! now) stays for vacuum, which visits all entries.
+//! niwaki-heap's `cleanup_ledger.rs`. A missed entry (a full queue, a crash, an expression that
+//! fails by now) stays for vacuum, which visits all entries.
 //!
 //! An interrupt ends a statement that is cleaning up: its batch waits for the next writer. An
 //! interrupt ends a long expression, too. The expression does not report that, since the clean-up
@@ -122,30 +122,30 @@ impl Table {
     /// # Errors
     /// Storage's; interrupts of `session`.
     #[inline]
-    pub(crate) fn tend(&self, session: &Arc<SessionControl>) -> Result<()> {
+    pub(crate) fn clean_up(&self, session: &Arc<SessionControl>) -> Result<()> {
         self.heap().observe(&self.observer);
         if self.is_due() {
-            self.tend_now(session)?;
+            self.clean_up_now(session)?;
         }
         // Runs after the entries: their keys may be made of values whose chunks are removed here.
-        self.tend_values(session)
+        self.clean_up_values(session)
     }
 
     /// Returns true when a batch of removed versions or of entries waits.
     #[inline]
     fn is_due(&self) -> bool {
         let heap = self.heap();
-        heap.removed_waiting() + heap.entries_told() >= BATCH
+        heap.removed_waiting() + heap.entries_reported() >= BATCH
     }
 
-    /// Runs [`Table::tend`] after `rows` rows were written at once. One call cleans up behind a few
-    /// rows, so a large write may need several calls. The calls end when no batch waits.
+    /// Runs [`Table::clean_up`] after `rows` rows were written at once. One call cleans up behind a
+    /// few rows, so a large write may need several calls. The calls end when no batch waits.
     ///
     /// # Errors
-    /// As [`Table::tend`].
-    pub(crate) fn tend_after(&self, session: &Arc<SessionControl>, rows: usize) -> Result<()> {
+    /// As [`Table::clean_up`].
+    pub(crate) fn clean_up_after(&self, session: &Arc<SessionControl>, rows: usize) -> Result<()> {
         for _ in 0..rows.div_ceil(BATCH) {
-            self.tend(session)?;
+            self.clean_up(session)?;
             if !self.is_due() && !self.values_are_due() {
                 break;
             }
@@ -157,15 +157,15 @@ impl Table {
     /// share with others. Returns false when the keys may not be read now, as the indexes change.
     ///
     /// # Errors
-    /// As [`Table::tend`].
-    pub(crate) fn tend_keys(&self, session: &Arc<SessionControl>) -> Result<bool> {
+    /// As [`Table::clean_up`].
+    pub(crate) fn read_removed_keys(&self, session: &Arc<SessionControl>) -> Result<bool> {
         let batches = self.heap().removed_waiting().div_ceil(BATCH);
         for _ in 0..batches {
             // In simulations one call takes more than a batch.
             if self.heap().removed_waiting() == 0 || self.heap().indexes_change() {
                 break;
             }
-            self.tend_now(session)?;
+            self.clean_up_now(session)?;
         }
         Ok(!self.heap().indexes_change())
     }
@@ -174,12 +174,12 @@ impl Table {
     /// then wait.
     pub(crate) fn gardener_is_half_full(&self) -> bool {
         self.heap().removed_is_half_full()
-            || self.kept_up().any(|(_, index)| index.suspects.is_half_full())
+            || self.ready_indexes().any(|(_, index)| index.suspects.is_half_full())
     }
 
     /// Returns the number of removed versions and of their entries that wait for clean-up.
     pub fn gardener_waiting(&self) -> usize {
-        let suspects = self.kept_up().map(|(_, index)| index.suspects.waiting());
+        let suspects = self.ready_indexes().map(|(_, index)| index.suspects.waiting());
         self.heap().removed_waiting() + suspects.sum::<usize>()
     }
 
@@ -194,17 +194,17 @@ impl Table {
     /// Lets other tasks run, by `session`.
     ///
     /// # Errors
-    /// As [`Table::tend`].
-    pub(crate) fn tend_all(&self, session: &Arc<SessionControl>) -> Result<()> {
+    /// As [`Table::clean_up`].
+    pub(crate) fn clean_up_all(&self, session: &Arc<SessionControl>) -> Result<()> {
         // Work that comes meanwhile is for the next round.
         let rounds = self.gardener_waiting().div_ceil(BATCH_MAX);
-        (0..rounds).try_for_each(|_| self.tend_by(session, |_| 0, true))?;
-        self.tend_all_values(session)
+        (0..rounds).try_for_each(|_| self.clean_up_by(session, |_| 0, true))?;
+        self.clean_up_all_values(session)
     }
 
     #[cold]
-    fn tend_now(&self, session: &Arc<SessionControl>) -> Result<()> {
-        self.tend_by(session, |index_bytes| index_bytes, SIMULATED)
+    fn clean_up_now(&self, session: &Arc<SessionControl>) -> Result<()> {
+        self.clean_up_by(session, |index_bytes| index_bytes, SIMULATED)
     }
 
     /// Handles one batch. `weight` maps the bytes of an index to the size that decides how many of
@@ -213,7 +213,7 @@ impl Table {
     /// With `of_all` the batch covers all indexes. Otherwise it goes index by index, until it has
     /// handled twice as many suspects as came. One write is to do little for others, also when an
     /// old snapshot's end leaves much work in each index.
-    fn tend_by(
+    fn clean_up_by(
         &self,
         session: &Arc<SessionControl>,
         weight: impl Fn(u64) -> u64,
@@ -226,7 +226,7 @@ impl Table {
         let asked = || session.check_interrupts().map_err(TxnError::from);
         asked()?;
         let _asking = work::asking(Some(ends_early(session)));
-        let mut come = self.heap().take_told(BATCH_MAX);
+        let mut come = self.heap().take_reported(BATCH_MAX);
         debug_assert!(come <= BATCH_MAX, "{come} reported entries were handed out");
         // Each removed version leaves some entries.
         let most = if of_all { BATCH_MAX } else { BATCH };
@@ -303,11 +303,11 @@ impl Table {
         debug_assert_eq!(row.len(), self.definition.columns.len(), "a place for each column");
         let early = record.filter(|_| seeded_bug!("seen-early"));
         if let Some(record) = early {
-            self.heap().seen_to(root, record, self.keys.payloads_right());
+            self.heap().note_cleaned(root, record, self.keys.payloads_right());
         }
         let kept = if was_last { ColumnMask::none() } else { self.keys_kept(root, version)? };
         let (mut missed, mut suspected) = (false, 0);
-        for (at, index) in self.kept_up() {
+        for (at, index) in self.ready_indexes() {
             if kept.contains(at) {
                 continue;
             }
@@ -327,16 +327,16 @@ impl Table {
             }
             let record = record.filter(|_| early.is_none());
             if let Some(record) = record {
-                self.heap().will_see_to(root, record);
+                self.heap().expect_cleanup(root, record);
             }
             // A forgotten suspect stays counted in the record.
-            let found = Found { root, record, arrived: None };
+            let found = Found { root, record, root_change_count: None };
             let kept = index.suspects.push(key, found, false);
             suspected += 1;
             count(&self.counters.suspects_forgotten, u64::from(!kept));
         }
         if let Some(record) = record.filter(|_| !missed && early.is_none()) {
-            self.heap().seen_to(root, record, self.keys.payloads_right());
+            self.heap().note_cleaned(root, record, self.keys.payloads_right());
         }
         Ok(Some(suspected))
     }
@@ -358,7 +358,7 @@ impl Table {
             return Ok(Some(true));
         }
         key.clear();
-        if !self.deform_past(root, version, &self.indexes[index].key_mask, row)? {
+        if !self.deform_version(root, version, &self.indexes[index].key_mask, row)? {
             return Ok(None);
         }
         self.encode_index_key(index, row, key).map(Some)
@@ -402,7 +402,7 @@ impl Table {
             // Each suspect lies elsewhere in the heap: the pages are read ahead while the leaves
             // are found.
             let unknown = open.iter().filter(|suspect| !self.is_known(suspect));
-            unknown.for_each(|suspect| self.heap().bring_near(suspect.found.root.block.0));
+            unknown.for_each(|suspect| self.heap().prefetch(suspect.found.root.block.0));
         }
         let right = self.keys.payloads_right();
         for turn in 1.. {
@@ -412,7 +412,7 @@ impl Table {
             let undecided_at = |at: usize| undecided.binary_search(&at).is_ok();
             for (_, suspect) in open.iter().enumerate().filter(|&(at, _)| !undecided_at(at)) {
                 if let Some(record) = suspect.found.record {
-                    self.heap().seen_to(suspect.found.root, record, right);
+                    self.heap().note_cleaned(suspect.found.root, record, right);
                 }
             }
             open = undecided.iter().map(|&at| open[at]).collect();
@@ -432,7 +432,7 @@ impl Table {
             }
         }
         // Roots may have settled, which a pass over their pages can use.
-        self.relation.wants_care();
+        self.relation.request_maintenance();
         Ok(())
     }
 
@@ -500,8 +500,10 @@ impl Table {
     /// Returns true when the finding of the removing pass still holds: no version in the chain has
     /// the key.
     fn is_known(&self, suspect: &Suspected<'_>) -> bool {
-        let Found { root, arrived, .. } = suspect.found;
-        arrived.is_some_and(|arrived| arrived == self.heap().arrived(root))
+        let Found { root, root_change_count, .. } = suspect.found;
+        root_change_count.is_some_and(|root_change_count| {
+            root_change_count == self.heap().root_change_count(root)
+        })
     }
 
     /// Judges an entry by the versions of its chain. Under the leaf's latch the judgement holds

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!  nothing written since the last round ──► all that waits for the gardener       (gardener.rs)
-//!                                       ──► value chunks that may be removed      (tend_values.rs)
+//!                                       ──► value chunks that may be removed    (value_cleanup.rs)
 //!  pages without map bits, in the pool, quiet for a while ──► a pass      (niwaki-heap, access.rs)
 //!  all pages of a table without a map
 //!  index leaves that deletions left half empty ──► packed                 (niwaki-nbtree, pack.rs)
@@ -22,14 +22,14 @@
 //! Passes report removed versions to the gardener. Rounds report no more than its queue has room
 //! for. When the queue is half full, they wait for the next round, which empties it first.
 //!
-//! A table with nothing left to do ([`Round::rests`]) needs no round before it is changed
+//! A table with nothing left to do ([`Round::is_idle`]) needs no round before it is changed
 //! ([`Engine::take_changed_tables`]).
 //!
 //! [`Engine::take_changed_tables`]: crate::Engine::take_changed_tables
 
 use std::sync::Arc;
 
-use niwaki_heap::Look;
+use niwaki_heap::PageVisit;
 use niwaki_storage::{Csn, Lsn};
 use niwaki_txn::{Horizon, SessionControl};
 
@@ -64,7 +64,7 @@ pub struct Rounds {
     unfinished: bool,
     /// The oldest snapshot at which no page had work. Pages have none until the oldest snapshot
     /// changes.
-    rests_at: Option<Csn>,
+    idle_since: Option<Csn>,
     /// True when the table was changed since the last round.
     written: bool,
 }
@@ -72,25 +72,25 @@ pub struct Rounds {
 impl Rounds {
     /// Notes that the table was changed, or may have been.
     pub fn changed(&mut self) {
-        (self.rests_at, self.written) = (None, true);
+        (self.idle_since, self.written) = (None, true);
     }
 
     fn begin_pages(&mut self, oldest: Csn) {
         (self.fruitless_since, self.unfinished) = (Some(oldest), false);
     }
 
-    fn note(&mut self, look: Look) {
-        if matches!(look, Look::Passed | Look::Busy) {
+    fn note(&mut self, look: PageVisit) {
+        if matches!(look, PageVisit::Passed | PageVisit::Busy) {
             self.fruitless_since = None;
         }
-        self.unfinished |= look != Look::Absent;
+        self.unfinished |= look != PageVisit::Absent;
     }
 
     /// Notes that all pages were looked at. Returns true when no page has work left.
     fn end_pages(&mut self, oldest: Csn) -> bool {
         self.next_block = 0;
         // A change that became visible to all meanwhile would have moved the oldest snapshot.
-        self.rests_at = self.fruitless_since.filter(|since| *since == oldest);
+        self.idle_since = self.fruitless_since.filter(|since| *since == oldest);
         !self.unfinished
     }
 }
@@ -105,13 +105,13 @@ pub struct Round {
     /// True when more pages of the heap or of an index are left to look at, probably with work.
     pub soon: bool,
     /// True when other rounds would find nothing before the table is changed.
-    pub rests: bool,
+    pub is_idle: bool,
 }
 
 impl Round {
-    fn note(&mut self, look: Look) {
-        self.looks += u32::from(look != Look::Absent);
-        self.passes += u32::from(look == Look::Passed);
+    fn note(&mut self, look: PageVisit) {
+        self.looks += u32::from(look != PageVisit::Absent);
+        self.passes += u32::from(look == PageVisit::Passed);
         debug_assert!(self.passes <= self.looks, "a page got a pass without a look");
     }
 }
@@ -131,23 +131,23 @@ impl Table {
     ) -> Result<Round> {
         let waiting = self.gardener_waiting();
         if waiting > 0 && (waiting == rounds.waiting || self.gardener_is_half_full()) {
-            self.tend_all(session)?;
+            self.clean_up_all(session)?;
             // The clean-up settles roots, so pages may have work again.
-            rounds.rests_at = None;
+            rounds.idle_since = None;
         } else if self.values_waiting() > 0 && self.values_waiting() == rounds.values {
-            self.tend_all_values(session)?;
+            self.clean_up_all_values(session)?;
         }
         let mut round = Round::default();
         self.look_after_pages(session, rounds, quiet, &mut round)?;
         rounds.waiting = self.gardener_waiting();
         rounds.values = self.values_waiting();
-        let tended = rounds.waiting == 0;
+        let cleaned_up = rounds.waiting == 0;
         // A table under constant writes always has entries waiting.
-        let written = std::mem::take(&mut rounds.written) || !tended;
+        let written = std::mem::take(&mut rounds.written) || !cleaned_up;
         let packing = !self.gardener_is_half_full() && self.pack_indexes(written)?;
         round.soon |= packing;
-        round.rests &= !written && !packing && rounds.values == 0;
-        debug_assert!(!(round.soon && round.rests), "a table that rests needs a round soon");
+        round.is_idle &= !written && !packing && rounds.values == 0;
+        debug_assert!(!(round.soon && round.is_idle), "an idle table needs a round soon");
         debug_assert!(round.looks <= LOOKS_MAX, "a round looked at {} pages", round.looks);
         count(&self.counters.rounds, 1);
         count(&self.counters.round_pages, round.looks.into());
@@ -163,15 +163,15 @@ impl Table {
         round: &mut Round,
     ) -> Result<()> {
         let horizon = self.engine.transactions().horizon();
-        if rounds.rests_at == Some(horizon.oldest()) {
-            round.rests = !rounds.unfinished;
+        if rounds.idle_since == Some(horizon.oldest()) {
+            round.is_idle = !rounds.unfinished;
             return Ok(());
         }
-        rounds.rests_at = None;
+        rounds.idle_since = None;
         if self.heap().has_visibility_map()? {
             self.look_after_mapped(session, rounds, quiet, &horizon, round)
         } else {
-            self.look_after_unmapped(session, rounds, quiet, &horizon, round)
+            self.prune_if_quiet_unmapped(session, rounds, quiet, &horizon, round)
         }
     }
 
@@ -200,15 +200,15 @@ impl Table {
         }
         for _ in 0..LOOKS_MAX {
             let Some(block) = heap.next_unknown_page(rounds.next_block)? else {
-                round.rests = rounds.end_pages(horizon.oldest());
+                round.is_idle = rounds.end_pages(horizon.oldest());
                 return Ok(());
             };
             rounds.next_block = block + 1;
             session.let_others_run();
-            let look = heap.look_after(block, quiet, horizon);
+            let look = heap.prune_if_quiet(block, quiet, horizon);
             rounds.note(look);
             round.note(look);
-            if look == Look::Passed && self.gardener_is_half_full() {
+            if look == PageVisit::Passed && self.gardener_is_half_full() {
                 break;
             }
         }
@@ -217,7 +217,7 @@ impl Table {
     }
 
     /// Looks at all pages: a table without a map has few.
-    fn look_after_unmapped(
+    fn prune_if_quiet_unmapped(
         &self,
         session: &SessionControl,
         rounds: &mut Rounds,
@@ -229,12 +229,12 @@ impl Table {
         rounds.begin_pages(horizon.oldest());
         for block in 0..heap.blocks()?.min(LOOKS_MAX) {
             session.let_others_run();
-            if let Some(look) = heap.look_after_unmapped(block, quiet, horizon) {
+            if let Some(look) = heap.prune_if_quiet_unmapped(block, quiet, horizon) {
                 rounds.note(look);
                 round.note(look);
             }
         }
-        round.rests = rounds.end_pages(horizon.oldest());
+        round.is_idle = rounds.end_pages(horizon.oldest());
         Ok(())
     }
 }

@@ -151,7 +151,7 @@ impl DeletionOracle for DeadEntries<'_> {
             return;
         }
         let mixed = self.mixed.borrow();
-        self.table.note_unindexed(self.index, roots, &mixed);
+        self.table.note_unreferenced(self.index, roots, &mixed);
     }
 
     fn end(&self, found: bool) {
@@ -163,7 +163,7 @@ impl DeletionOracle for DeadEntries<'_> {
     }
 
     fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> Option<HeapGlance> {
-        let (dead, more) = self.table.heap().glance(block.0, offsets)?;
+        let (dead, more) = self.table.heap().pruned_roots(block.0, offsets)?;
         Some(HeapGlance { dead, more })
     }
 
@@ -178,7 +178,7 @@ impl DeletionOracle for DeadEntries<'_> {
         let transactions = self.table.engine.transactions();
         let kept = self.with_horizon(|horizon| {
             let log_since = transactions.published().0.saturating_sub(horizon.oldest().0);
-            log_since >= OLD_LOG_BYTES && self.table.heap().keeps_some(block.0, offsets, horizon)
+            log_since >= OLD_LOG_BYTES && self.table.heap().retains_some(block.0, offsets, horizon)
         });
         if let Some(inserting) = self.inserting.as_ref().filter(|_| kept) {
             inserting.held_back.set(true);

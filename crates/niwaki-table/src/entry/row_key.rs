@@ -147,20 +147,20 @@ impl Table {
     /// Returns the entry that an index has for a copied version of the chain at `root`, whether or
     /// not a snapshot sees the version. Returns `None` when the version has become removable and
     /// one of its values is gone.
-    pub(crate) fn past_entry(
+    pub(crate) fn version_entry(
         &self,
         index: usize,
         root: Tid,
         version: &VersionRow,
-    ) -> Result<Option<PastEntry>> {
+    ) -> Result<Option<VersionEntry>> {
         let mut row = vec![Datum::Null; self.definition.columns.len()];
-        if !self.deform_past(root, version, &self.needed_for(index), &mut row)? {
+        if !self.deform_version(root, version, &self.needed_for(index), &mut row)? {
             return Ok(None);
         }
         let (mut key, mut payload) = (Vec::new(), Vec::new());
         let key = self.encode_index_key(index, &row, &mut key)?.then_some(key);
         self.encode_payload(index, &row, &mut payload);
-        Ok(Some(PastEntry { key, payload }))
+        Ok(Some(VersionEntry { key, payload }))
     }
 
     /// Makes the error for a key that exists already.
@@ -181,7 +181,7 @@ type Image = (u16, bool, Vec<u8>);
 
 /// The content of an index entry for one version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PastEntry {
+pub(crate) struct VersionEntry {
     /// `None` when a partial index leaves the row out.
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) payload: Vec<u8>,
@@ -201,7 +201,7 @@ struct Memo {
 /// The result for one version.
 #[derive(Debug)]
 enum Known {
-    Entry(PastEntry),
+    Entry(VersionEntry),
     /// The version has become removable. No snapshot sees it, so it counts as having no key.
     Removable,
     /// The version's expression fails: its key is unknown, and stays so.
@@ -251,7 +251,7 @@ impl KeyMemo {
         let include = &table.indexes[index].definition.include;
         let needed = include.iter().copied().collect();
         let mut values = vec![Datum::Null; table.definition.columns.len()];
-        if let Reading::Whole = table.deform_here(row, &needed, &mut values)? {
+        if let Reading::Whole = table.deform_under_latch(row, &needed, &mut values)? {
             table.encode_payload(index, &values, out);
             return Ok(true);
         }
@@ -300,7 +300,7 @@ impl KeyMemo {
         let any = !asked.is_empty();
         for (root, (natts, has_nulls, bytes)) in asked {
             let version = VersionRow { natts, has_nulls, bytes };
-            let known = match table.past_entry(index, root, &version) {
+            let known = match table.version_entry(index, root, &version) {
                 Ok(Some(entry)) => Known::Entry(entry),
                 Ok(None) => Known::Removable,
                 Err(error) => failed(error)?,

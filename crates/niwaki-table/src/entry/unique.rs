@@ -80,7 +80,7 @@ impl UniqueCheck for KeyCheck<'_> {
     }
 
     fn deleted(&self, roots: &[Tid]) {
-        self.table.note_unindexed(self.index, roots, &self.mixed.borrow());
+        self.table.note_unreferenced(self.index, roots, &self.mixed.borrow());
     }
 }
 

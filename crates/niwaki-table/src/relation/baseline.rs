@@ -39,7 +39,7 @@ pub(crate) struct HeapBaseline {
 
 /// The remembered values of one table.
 #[derive(Debug, Default)]
-pub(crate) struct Maintained {
+pub(crate) struct TableBaseline {
     pub(crate) vacuum: Visits,
     pub(crate) autovacuum: Visits,
     pub(crate) analyze: Visits,
@@ -50,7 +50,7 @@ pub(crate) struct Maintained {
     pub(crate) modified: u64,
 }
 
-impl Maintained {
+impl TableBaseline {
     /// Returns the remembered values of a file. After a start there are none.
     pub(crate) fn heap(&self, file: RelFileId) -> HeapBaseline {
         self.heaps
@@ -76,16 +76,16 @@ mod tests {
 
     #[test]
     fn each_file_has_its_baseline() {
-        let mut maintained = Maintained::default();
+        let mut table_baseline = TableBaseline::default();
         let of = |inserted| HeapBaseline { inserted, ..HeapBaseline::default() };
-        maintained.set_heap(RelFileId(1), of(1));
-        maintained.set_heap(RelFileId(2), of(2));
-        assert_eq!(maintained.heap(RelFileId(1)).inserted, 1, "a rollback brings it back");
-        maintained.set_heap(RelFileId(1), of(3));
-        assert_eq!(maintained.heap(RelFileId(1)).inserted, 3);
-        assert_eq!(maintained.heap(RelFileId(9)).inserted, 0);
-        (10..30).for_each(|file| maintained.set_heap(RelFileId(file), of(file)));
-        assert_eq!(maintained.heaps.len(), FILES_MAX);
-        assert_eq!(maintained.heap(RelFileId(29)).inserted, 29);
+        table_baseline.set_heap(RelFileId(1), of(1));
+        table_baseline.set_heap(RelFileId(2), of(2));
+        assert_eq!(table_baseline.heap(RelFileId(1)).inserted, 1, "a rollback brings it back");
+        table_baseline.set_heap(RelFileId(1), of(3));
+        assert_eq!(table_baseline.heap(RelFileId(1)).inserted, 3);
+        assert_eq!(table_baseline.heap(RelFileId(9)).inserted, 0);
+        (10..30).for_each(|file| table_baseline.set_heap(RelFileId(file), of(file)));
+        assert_eq!(table_baseline.heaps.len(), FILES_MAX);
+        assert_eq!(table_baseline.heap(RelFileId(29)).inserted, 29);
     }
 }

@@ -19,11 +19,11 @@ use niwaki_txn::{TableId, Transaction, TransactionManager};
 use crate::error::Result;
 use crate::relation::count::count;
 use crate::relation::definition::{IndexDefinition, TableDefinition};
-use crate::relation::over::OverLeaves;
+use crate::relation::expired_prefix::ExpiredPrefixes;
 use crate::relation::sequence_state::{SequenceManager, SequenceState, settle};
 use crate::relation::stats::Counters;
 use crate::relation::suspects::Suspects;
-use crate::sorting::temp::{TempFiles, TempQuota, TempSpace};
+use crate::sorting::temp_files::{TempFiles, TempQuota, TempSpace};
 
 /// State that all openers of an index share.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct OpenIndex {
     pub(crate) table: TableId,
     pub(crate) handle: Arc<Index>,
     pub(crate) suspects: Arc<Suspects>,
-    pub(crate) over: Arc<OverLeaves>,
+    pub(crate) expired: Arc<ExpiredPrefixes>,
 }
 
 /// A duration that may change.
@@ -316,7 +316,7 @@ impl Engine {
             } else {
                 index.without_posting_lists()
             });
-            OpenIndex { table, handle, suspects: Arc::default(), over: Arc::default() }
+            OpenIndex { table, handle, suspects: Arc::default(), expired: Arc::default() }
         });
         index.clone()
     }

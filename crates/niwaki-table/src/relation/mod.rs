@@ -1,9 +1,9 @@
 //! Open relations: tables, their indexes and sequences, with the memory that belongs to them.
 //!
 //! - `expression`, `definition`: what the catalog says of a table and its indexes.
-//! - `count`, `update_stats`, `fill`, `stats`: counters of a table, and what is learnt from them.
+//! - `count`, `update_stats`, `learned_fillfactor`, `stats`: counters, and the lessons from them.
 //! - `baseline`: these counters at the last VACUUM and ANALYZE.
-//! - `suspects`, `over`: what memory knows about the entries of an index.
+//! - `suspects`, `expired_prefix`: what memory knows about the entries of an index.
 //! - `sequence_state`: the position of a sequence, in memory and on its page.
 //! - `engine`: finds the state of each open relation.
 //! - `sequence`: numbers that are given out once.
@@ -16,10 +16,10 @@ pub(crate) mod baseline;
 pub(crate) mod count;
 pub(crate) mod definition;
 pub(crate) mod engine;
+pub(crate) mod expired_prefix;
 pub(crate) mod expression;
-pub(crate) mod fill;
+pub(crate) mod learned_fillfactor;
 pub(crate) mod observer;
-pub(crate) mod over;
 pub(crate) mod plain_key;
 pub(crate) mod sequence;
 pub(crate) mod sequence_state;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use niwaki_env::SIMULATED;
 use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
 use niwaki_env::{seeded_bug, sometimes};
-use niwaki_heap::{Arrived, KeyObserver, KeysLeft, RecordId, RowRef};
+use niwaki_heap::{KeyObserver, KeysLeft, RecordId, RootChangeCount, RowRef};
 use niwaki_storage::Tid;
 use niwaki_types::{ColumnMask, form_tells};
 
@@ -54,11 +54,11 @@ impl Observer {
         };
         // The other indexes have no entries that are read, and never get any for removed versions.
         // A build pauses clearing and freeing, and its end ends all records.
-        let kept_up =
+        let is_ready =
             |at: &usize| indexes[*at].definition.ready || seeded_bug!("tended-while-dropped");
         debug_assert!(u16::try_from(indexes.len()).is_ok(), "numbers of indexes are 16 bits long");
         debug_assert_eq!(indexes.len(), definition.indexes.len(), "a handle for each index");
-        let mut in_order: Box<[usize]> = (0..indexes.len()).filter(kept_up).collect();
+        let mut in_order: Box<[usize]> = (0..indexes.len()).filter(is_ready).collect();
         in_order.sort_by_key(first_column);
         Self {
             in_order,
@@ -185,7 +185,13 @@ impl KeyObserver for Observer {
         self.find(gone, stay, left).unwrap_or(false)
     }
 
-    fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>, arrived: Arrived) {
+    fn suspect(
+        &self,
+        left: &KeysLeft,
+        root: Tid,
+        record: Option<RecordId>,
+        root_change_count: RootChangeCount,
+    ) {
         let several = left.are_several();
         for (index, key) in left.iter() {
             debug_assert!(
@@ -193,7 +199,7 @@ impl KeyObserver for Observer {
                 "a suspect of index {index}, which is not kept up",
             );
             let suspects = &self.indexes[usize::from(index)].suspects;
-            let found = Found { root, record, arrived: Some(arrived) };
+            let found = Found { root, record, root_change_count: Some(root_change_count) };
             // Simulations lose some suspects.
             let kept = !(SIMULATED && sometimes!(1, 16)) && suspects.push(key, found, several);
             count(&self.counters.suspects_forgotten, u64::from(!kept));

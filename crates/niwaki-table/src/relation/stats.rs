@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
-use niwaki_heap::{ChangeTold, ChangedTables, HeapCounters, HeapStats};
+use niwaki_heap::{ChangeFlag, ChangedTables, HeapCounters, HeapStats};
 use niwaki_txn::TableId;
 
-use crate::relation::baseline::Maintained;
-use crate::relation::fill::Fill;
+use crate::relation::baseline::TableBaseline;
+use crate::relation::learned_fillfactor::LearnedFillfactor;
 use crate::relation::update_stats::{UpdateCounters, UpdateStats};
 
 macro_rules! counters {
@@ -28,10 +28,10 @@ macro_rules! counters {
         pub(crate) struct Counters {
             $(pub(crate) $name: AtomicU64,)*
             pub(crate) updates: UpdateCounters,
-            pub(crate) fill: Fill,
+            pub(crate) learned_fillfactor: LearnedFillfactor,
             pub(crate) heap: Arc<HeapCounters>,
-            pub(crate) maintained: Mutex<Maintained>,
-            pub(crate) changes: Arc<ChangeTold>,
+            pub(crate) table_baseline: Mutex<TableBaseline>,
+            pub(crate) changes: Arc<ChangeFlag>,
         }
 
         impl Counters {
@@ -40,10 +40,10 @@ macro_rules! counters {
                 Self {
                     $($name: AtomicU64::default(),)*
                     updates: UpdateCounters::default(),
-                    fill: Fill::default(),
+                    learned_fillfactor: LearnedFillfactor::default(),
                     heap: Arc::default(),
-                    maintained: Mutex::default(),
-                    changes: ChangeTold::new(table, changed),
+                    table_baseline: Mutex::default(),
+                    changes: ChangeFlag::new(table, changed),
                 }
             }
 

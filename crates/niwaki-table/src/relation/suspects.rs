@@ -25,7 +25,7 @@ use std::sync::Arc;
 use niwaki_env::SIMULATED;
 use niwaki_env::sometimes;
 use niwaki_env::sync::Mutex;
-use niwaki_heap::{Arrived, RecordId};
+use niwaki_heap::{RecordId, RootChangeCount};
 use niwaki_storage::Tid;
 
 /// The bytes of waiting suspects, as one part in `PART` of the bytes of the index. A suspect weighs
@@ -69,7 +69,7 @@ pub(crate) struct Found {
     pub(crate) record: Option<RecordId>,
     /// The root's change counter when a pass found that no version in the chain has the key. The
     /// finding holds as long as no other version came to the root.
-    pub(crate) arrived: Option<Arrived>,
+    pub(crate) root_change_count: Option<RootChangeCount>,
 }
 
 /// An entry that may be stale.
@@ -391,7 +391,7 @@ mod tests {
     use super::*;
 
     fn at(block: u32) -> Found {
-        Found { root: Tid::new(block, 1), record: None, arrived: None }
+        Found { root: Tid::new(block, 1), record: None, root_change_count: None }
     }
 
     #[test]

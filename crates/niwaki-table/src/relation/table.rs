@@ -43,7 +43,7 @@ impl Table {
         let any_key = definition.heap_only_updates == HeapOnlyUpdates::AnyKey;
         let relation = engine.heap(&definition).counting(Arc::clone(&counters.heap));
         let changes = Arc::clone(&counters.changes);
-        let relation = relation.telling_moves(any_key).telling_changes(changes);
+        let relation = relation.reporting_moves(any_key).reporting_changes(changes);
         let values = engine.value_heap(&definition);
         let indexes: Arc<[TableIndex]> = definition
             .indexes
@@ -57,12 +57,13 @@ impl Table {
                     predicate.columns().iter().for_each(|column| key_mask.insert(column));
                 }
                 let expression = index.key.iter().any(|key| key.source.column().is_none());
-                let OpenIndex { handle, suspects, over, .. } = engine.index(definition.id, index);
+                let OpenIndex { handle, suspects, expired, .. } =
+                    engine.index(definition.id, index);
                 TableIndex {
                     definition: index.clone(),
                     handle,
                     suspects,
-                    over,
+                    expired,
                     include: index.include.iter().map(|&c| definition.columns[c]).collect(),
                     key_mask,
                     order: index.key.iter().map(|key| key.order).collect(),
@@ -75,8 +76,8 @@ impl Table {
             keys.chain(index.include.iter().copied()).collect::<Vec<_>>()
         };
         let indexed_columns = definition.indexes.iter().flat_map(plain).collect();
-        let kept_up = indexes.iter().filter(|index| index.definition.ready);
-        let index_files = kept_up.map(|index| index.handle.file().id).collect();
+        let ready_indexes = indexes.iter().filter(|index| index.definition.ready);
+        let index_files = ready_indexes.map(|index| index.handle.file().id).collect();
         indexes.iter().for_each(|index| index.assert_state(&definition));
         debug_assert_eq!(indexes.len(), definition.indexes.len(), "a handle for each index");
         let engine = Arc::clone(engine);
@@ -158,21 +159,21 @@ impl Table {
 
     /// Reports to the heap that an index deleted its entries for `roots`. Roots in `mixed` may have
     /// other entries in the index, so they are left out.
-    pub(crate) fn note_unindexed(&self, index: usize, roots: &[Tid], mixed: &[Tid]) {
+    pub(crate) fn note_unreferenced(&self, index: usize, roots: &[Tid], mixed: &[Tid]) {
         let file = self.indexes[index].handle.file().id;
         let Some(position) = self.index_files.iter().position(|of| *of == file) else { return };
         debug_assert!(self.indexes[index].definition.ready, "index {index} is not kept up");
         if mixed.is_empty() {
-            return self.heap().note_unindexed(&self.index_files, position, roots);
+            return self.heap().note_unreferenced(&self.index_files, position, roots);
         }
         let alone: Vec<Tid> = roots.iter().copied().filter(|root| !mixed.contains(root)).collect();
-        self.heap().note_unindexed(&self.index_files, position, &alone);
+        self.heap().note_unreferenced(&self.index_files, position, &alone);
     }
 
     /// Returns the indexes that take entries, with their numbers. The other indexes are neither
     /// read nor written. A build gives such an index another file. The file of an index that is not
     /// kept up may be dropped beside transactions that know it as such.
-    pub(crate) fn kept_up(&self) -> impl Iterator<Item = (usize, &TableIndex)> {
+    pub(crate) fn ready_indexes(&self) -> impl Iterator<Item = (usize, &TableIndex)> {
         self.indexes.iter().enumerate().filter(|(_, index)| index.definition.ready)
     }
 

@@ -6,7 +6,7 @@ use niwaki_nbtree::Index;
 use niwaki_types::{ColumnMask, ColumnType, KeyOrder};
 
 use crate::relation::definition::{IndexDefinition, TableDefinition};
-use crate::relation::over::OverLeaves;
+use crate::relation::expired_prefix::ExpiredPrefixes;
 use crate::relation::suspects::Suspects;
 
 /// One index with its handle.
@@ -15,7 +15,7 @@ pub(crate) struct TableIndex {
     pub(crate) definition: IndexDefinition,
     pub(crate) handle: Arc<Index>,
     pub(crate) suspects: Arc<Suspects>,
-    pub(crate) over: Arc<OverLeaves>,
+    pub(crate) expired: Arc<ExpiredPrefixes>,
     /// Types of the INCLUDE columns.
     pub(crate) include: Vec<ColumnType>,
     /// Columns whose values decide the key, or whether the row has an entry at all.

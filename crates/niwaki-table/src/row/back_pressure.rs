@@ -33,18 +33,18 @@ impl Table {
     /// The errors that end the delay early: cancel, timeouts. The update has been made then.
     #[inline]
     pub(crate) fn wait_for_old_snapshot(&self, tx: &Transaction, work: &Workspace) -> Result<()> {
-        if work.held_splits == 0 { Ok(()) } else { self.rest_for(work.held_splits, tx) }
+        if work.held_splits == 0 { Ok(()) } else { self.delay_for_splits(work.held_splits, tx) }
     }
 
     #[cold]
-    fn rest_for(&self, splits: u32, tx: &Transaction) -> Result<()> {
+    fn delay_for_splits(&self, splits: u32, tx: &Transaction) -> Result<()> {
         debug_assert!(splits > 0, "an update that split no page rests");
         let delay = self.engine.version_split_delay.get();
         if delay.is_zero() {
             return Ok(());
         }
         count(&self.counters.update_delays, 1);
-        let rested = tx.session().sleep(delay.saturating_mul(splits), Sleep::VersionSplitDelay);
-        rested.map_err(|why| Error::Transaction(why.into()))
+        let delayed = tx.session().sleep(delay.saturating_mul(splits), Sleep::VersionSplitDelay);
+        delayed.map_err(|why| Error::Transaction(why.into()))
     }
 }

@@ -46,7 +46,7 @@ use crate::relation::table::Table;
 use crate::row::deferred::FoundKey;
 use crate::row::insert::RowEntry;
 use crate::row::outcome::{ChangedRow, LockWait};
-use crate::row::queue::Queue;
+use crate::row::row_queue::RowQueue;
 use crate::row::workspace::Workspace;
 
 /// The outcome for a row that gives way to one with its key.
@@ -182,7 +182,7 @@ impl Table {
         debug_assert!(!key.is_empty(), "the row at {root} was found without a key");
         let entry = Entry { index: *index, key, root: *root, seen: Seen::SomeTime };
         let mode = lock.unwrap_or(RowLockMode::NoKeyUpdate);
-        let mut queue = Queue { tid: *root, mode, wait: LockWait::Block, guard: None };
+        let mut queue = RowQueue { tid: *root, mode, wait: LockWait::Block, guard: None };
         // Ends: each turn but the last waits for the end of a transaction or lock.
         loop {
             let found = self.decide(entry, |has_key| {
@@ -292,9 +292,9 @@ mod tests {
         assert_eq!(work.values.len(), 1, "the key is out of line");
         tx.commit(Durability::Flush).unwrap();
         // Another writer comes by, then a pass, then the gardener.
-        table.tend(&session).unwrap();
+        table.clean_up(&session).unwrap();
         table.heap().prune_page(0).unwrap();
-        table.tend_all(&session).unwrap();
+        table.clean_up_all(&session).unwrap();
         assert_eq!(table.index_stats(0).retail_deleted_entries, 1);
     }
 }

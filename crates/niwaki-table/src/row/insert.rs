@@ -56,7 +56,7 @@ impl Table {
             .try_for_each(|index| self.insert_entry(tx, index, &entry, work));
         // Transactions whose inserts always fail leave work for the gardener as well. An interrupt
         // from this call must come before a refusal: it is reported only once.
-        self.tend(tx.session())?;
+        self.clean_up(tx.session())?;
         entered?;
         count(&self.counters.inserted, 1);
         Ok(root)
@@ -101,7 +101,7 @@ impl Table {
         self.heap().insert_many(tx, &new, options, &mut work.tids)?;
         debug_assert_eq!(work.tids.len(), rows.len(), "an address for each row");
         // Handles the versions pruned from their pages, before an index refuses one of the rows.
-        self.tend_after(tx.session(), rows.len())?;
+        self.clean_up_after(tx.session(), rows.len())?;
         for index in 0..self.indexes.len() {
             tx.session().check_interrupts().map_err(TxnError::from)?;
             for (number, row) in rows.iter().enumerate() {
@@ -111,7 +111,7 @@ impl Table {
             }
         }
         count(&self.counters.inserted, rows.len() as u64);
-        self.tend(tx.session())
+        self.clean_up(tx.session())
     }
 
     /// Inserts the entry of one index for a row of the heap, if the index takes entries and its

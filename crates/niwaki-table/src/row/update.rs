@@ -10,8 +10,8 @@ use crate::relation::count::count;
 use crate::relation::definition::{HeapOnlyUpdates, UniqueCheckTime};
 use crate::relation::table::Table;
 use crate::row::insert::RowEntry;
-use crate::row::outcome::{ChangedRow, LockOutcome, LockWait, Modify};
-use crate::row::queue::Queue;
+use crate::row::outcome::{ChangedRow, LockOutcome, LockWait, ModifyOutcome};
+use crate::row::row_queue::RowQueue;
 use crate::row::workspace::Workspace;
 
 impl Table {
@@ -29,7 +29,7 @@ impl Table {
         old: &[Datum],
         new: &[Datum],
         work: &mut Workspace,
-    ) -> Result<Modify> {
+    ) -> Result<ModifyOutcome> {
         debug_assert_eq!(old.len(), self.definition.columns.len(), "the old row has all columns");
         debug_assert_eq!(new.len(), self.definition.columns.len(), "the new row has all columns");
         let changes = self.changes(old, new, work)?;
@@ -43,7 +43,7 @@ impl Table {
         let tried = heap_only;
         let kind = UpdateKind { heap_only, mixed, key_changed: changes.row_key };
         let mode = if kind.key_changed { RowLockMode::Update } else { RowLockMode::NoKeyUpdate };
-        let mut queue = Queue { tid: target.root, mode, wait: LockWait::Block, guard: None };
+        let mut queue = RowQueue { tid: target.root, mode, wait: LockWait::Block, guard: None };
         work.held_splits = 0;
         let view = tx.view(snapshot);
         let (root, heap_only) =
@@ -62,7 +62,7 @@ impl Table {
             self.counters.updates.new_root(tried, setting, left_page);
             if left_page {
                 let left = self.relation.left_to_updates();
-                let learnt = self.counters.fill.moved(&self.counters.updates, left);
+                let learnt = self.counters.learned_fillfactor.moved(&self.counters.updates, left);
                 learnt.into_iter().for_each(|percent| self.relation.leave_to_updates(percent));
             }
         }
@@ -80,9 +80,9 @@ impl Table {
         if heap_only && changes.mixes && seeded_bug!("mixed-first") {
             self.heap().set_mixed(tx.write_xid()?, root.block.0, &[root.offset.0])?;
         }
-        self.tend(tx.session())?;
+        self.clean_up(tx.session())?;
         self.wait_for_old_snapshot(tx, work)?;
-        Ok(Modify::Done { root })
+        Ok(ModifyOutcome::Done { root })
     }
 
     /// Deletes the row at `target`. Waits for other transactions that are changing the row.
@@ -94,7 +94,7 @@ impl Table {
         tx: &Transaction,
         snapshot: &Snapshot,
         target: RowTarget,
-    ) -> Result<Modify> {
+    ) -> Result<ModifyOutcome> {
         self.delete_row(tx, snapshot, target, false)
     }
 
@@ -108,7 +108,7 @@ impl Table {
         tx: &Transaction,
         snapshot: &Snapshot,
         target: RowTarget,
-    ) -> Result<Modify> {
+    ) -> Result<ModifyOutcome> {
         self.delete_row(tx, snapshot, target, true)
     }
 
@@ -118,8 +118,8 @@ impl Table {
         snapshot: &Snapshot,
         target: RowTarget,
         moved: bool,
-    ) -> Result<Modify> {
-        let mut queue = Queue {
+    ) -> Result<ModifyOutcome> {
+        let mut queue = RowQueue {
             tid: target.root,
             mode: RowLockMode::Update,
             wait: LockWait::Block,
@@ -134,8 +134,8 @@ impl Table {
             self.end_values(tx, &self.pointers_of(&version)?)?;
         }
         count(&self.counters.deleted, 1);
-        self.tend(tx.session())?;
-        Ok(Modify::Done { root })
+        self.clean_up(tx.session())?;
+        Ok(ModifyOutcome::Done { root })
     }
 
     /// Locks the row at `target` until the transaction ends.
@@ -151,7 +151,7 @@ impl Table {
         mode: RowLockMode,
         wait: LockWait,
     ) -> Result<LockOutcome> {
-        let mut queue = Queue { tid: target.root, mode, wait, guard: None };
+        let mut queue = RowQueue { tid: target.root, mode, wait, guard: None };
         let view = tx.view(snapshot);
         // Ends: each turn but the last waits for the end of a transaction or lock.
         loop {
@@ -164,10 +164,10 @@ impl Table {
                 }
                 other => {
                     return Ok(match modified(other)? {
-                        Modify::Changed(changed) => LockOutcome::Changed(changed),
-                        Modify::Gone => LockOutcome::Gone,
-                        Modify::SelfModified => LockOutcome::SelfModified,
-                        Modify::Done { .. } => LockOutcome::Locked,
+                        ModifyOutcome::Changed(changed) => LockOutcome::Changed(changed),
+                        ModifyOutcome::Gone => LockOutcome::Gone,
+                        ModifyOutcome::SelfModified => LockOutcome::SelfModified,
+                        ModifyOutcome::Done { .. } => LockOutcome::Locked,
                     });
                 }
             }
@@ -289,15 +289,15 @@ impl Changes {
 }
 
 /// Converts an outcome that ends the operation without the change.
-fn modified(outcome: Outcome) -> Result<Modify> {
+fn modified(outcome: Outcome) -> Result<ModifyOutcome> {
     let failure = |cause| Err(Error::Transaction(TxnError::SerializationFailure { cause }));
     match outcome {
-        Outcome::Done { root, .. } => Ok(Modify::Done { root }),
-        Outcome::SelfModified => Ok(Modify::SelfModified),
+        Outcome::Done { root, .. } => Ok(ModifyOutcome::Done { root }),
+        Outcome::SelfModified => Ok(ModifyOutcome::SelfModified),
         Outcome::Changed(newest) => {
-            Ok(Modify::Changed(ChangedRow { target: newest.target, row: newest.row }))
+            Ok(ModifyOutcome::Changed(ChangedRow { target: newest.target, row: newest.row }))
         }
-        Outcome::Gone => Ok(Modify::Gone),
+        Outcome::Gone => Ok(ModifyOutcome::Gone),
         Outcome::Moved => Err(Error::RowMoved),
         Outcome::ConcurrentUpdate => failure("update"),
         Outcome::ConcurrentDelete => failure("delete"),

@@ -16,7 +16,7 @@ use niwaki_txn::{Horizon, Snapshot, Transaction};
 use crate::error::{Error, Result};
 use crate::relation::count::count;
 use crate::relation::table::Table;
-use crate::scan::keys::ScanKeys;
+use crate::scan::scan_keys::ScanKeys;
 use crate::scan::tid_bitmap::{BitmapPage, BitmapPages, TidBitmap};
 
 /// The rows that a bitmap holds.

@@ -2,7 +2,7 @@
 
 use niwaki_env::seeded_bug;
 use niwaki_heap::{Deadness, Heap, PageVisibility, UnmixCount};
-use niwaki_nbtree::{KeyRanges, LeafBatch, LeafRead, Scan};
+use niwaki_nbtree::{LeafBatch, LeafRead, RangeSource, Scan};
 use niwaki_storage::{BlockNumber, Csn, Tid};
 use niwaki_txn::{Horizon, View};
 use niwaki_types::{ColumnMask, Datum};
@@ -31,9 +31,9 @@ pub(crate) struct EntryScan {
 
 impl EntryScan {
     /// Reads on to the next leaf with wanted entries; returns false at the end. With a `snapshot`,
-    /// expired prefixes (`over.rs`) are left out.
+    /// expired prefixes (`expired_prefix.rs`) are left out.
     #[inline]
-    pub(crate) fn next<R: KeyRanges>(
+    pub(crate) fn next<R: RangeSource>(
         &mut self,
         table: &Table,
         index: usize,
@@ -41,7 +41,7 @@ impl EntryScan {
         snapshot: Option<Csn>,
     ) -> Result<bool> {
         let Self { leaves, noted, covered, left_out, seen_by_all } = self;
-        let TableIndex { handle, over, .. } = &table.indexes[index];
+        let TableIndex { handle, expired, .. } = &table.indexes[index];
         let heap = table.heap();
         if *covered {
             heap.open_visibility_map()?;
@@ -55,7 +55,7 @@ impl EntryScan {
         };
         let before = |leaf: LeafRead| {
             let Some(snapshot) = snapshot else { return 0 };
-            let (end, since) = over.before(leaf, snapshot);
+            let (end, since) = expired.before(leaf, snapshot);
             *left_out = since;
             end
         };
@@ -85,7 +85,7 @@ enum Verdict {
     /// No snapshot finds a row by the entry.
     Dead,
     /// No snapshot from this one on finds a row by the entry.
-    Over(Csn),
+    Expired(Csn),
     /// Some snapshots will find a row.
     Alive,
 }
@@ -196,28 +196,28 @@ impl<'s> Entries<'s> {
         let mut dead = Vec::new();
         // The number of leading entries that are all dead or expired, whether some are expired, and
         // since when.
-        let (mut ended, mut some_over, mut since) = (0, false, self.left_out);
+        let (mut ended, mut some_expired, mut since) = (0, false, self.left_out);
         for position in unseen.drain(..) {
             let Some((entry, _)) = self.get(position) else { continue };
-            let over = match self.verdict(entry, &horizon)? {
+            let expired = match self.verdict(entry, &horizon)? {
                 Verdict::Dead => {
                     dead.extend(self.batch.place(position));
                     None
                 }
-                Verdict::Over(since) => Some(since),
+                Verdict::Expired(since) => Some(since),
                 Verdict::Alive => continue,
             };
             if position == ended {
                 ended += 1;
-                some_over |= over.is_some();
-                since = since.max(over.unwrap_or(since));
+                some_expired |= expired.is_some();
+                since = since.max(expired.unwrap_or(since));
             }
         }
         debug_assert!(ended <= self.len(), "{ended} of {} entries have ended", self.len());
-        debug_assert!(!some_over || ended > 0, "an entry that ended is not counted");
+        debug_assert!(!some_expired || ended > 0, "an entry that ended is not counted");
         debug_assert!(since >= self.left_out, "a longer prefix is expired since an earlier time");
-        if some_over && let Some(prefix) = self.batch.prefix(ended) {
-            self.table.indexes[self.index].over.note(prefix, since);
+        if some_expired && let Some(prefix) = self.batch.prefix(ended) {
+            self.table.indexes[self.index].expired.note(prefix, since);
         }
         match self.batch.leaf() {
             Some(leaf) if !dead.is_empty() => self.table.mark_dead(self.index, leaf, &mut dead),
@@ -232,13 +232,15 @@ impl<'s> Entries<'s> {
             Ok(match probe.deadness(entry.root, horizon, &mut *has_key) {
                 Deadness::Dead { durable: true, .. } => Verdict::Dead,
                 // Dead to all, but not to be marked yet.
-                Deadness::Dead { lifetime: Some((_, end)), durable: false } => Verdict::Over(end),
+                Deadness::Dead { lifetime: Some((_, end)), durable: false } => {
+                    Verdict::Expired(end)
+                }
                 Deadness::Dead { lifetime: None, durable: false } | Deadness::Pending(_) => {
                     Verdict::Alive
                 }
-                Deadness::Alive => {
-                    probe.over_since(entry.root, has_key).map_or(Verdict::Alive, Verdict::Over)
-                }
+                Deadness::Alive => probe
+                    .expired_since(entry.root, has_key)
+                    .map_or(Verdict::Alive, Verdict::Expired),
             })
         })
     }

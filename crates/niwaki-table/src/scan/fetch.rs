@@ -46,7 +46,8 @@ impl Table {
         out: &mut [Datum],
     ) -> Result<bool> {
         let view = tx.view(snapshot);
-        let read = self.heap().fetch(&view, root, |row| self.deform_here(row, needed, out))?;
+        let read =
+            self.heap().fetch(&view, root, |row| self.deform_under_latch(row, needed, out))?;
         match read.transpose()? {
             None => Ok(false),
             Some(reading) => self.finish(reading, needed, out).map(|()| true),
@@ -122,7 +123,7 @@ impl Table {
         );
         let read =
             self.heap().fetch(view, entry.root, |row| match self.recheck(entry, row, None) {
-                HasKey::Yes => self.deform_here(row, needed, out).map(Recheck::Passed),
+                HasKey::Yes => self.deform_under_latch(row, needed, out).map(Recheck::Passed),
                 HasKey::No => Ok(Recheck::Failed),
                 HasKey::Unknown => Ok(Recheck::OnCopy(row.into())),
             })?;

@@ -10,7 +10,7 @@ use crate::relation::count::count;
 use crate::relation::table::Table;
 use crate::relation::table_index::TableIndex;
 use crate::scan::entries::EntryScan;
-use crate::scan::keys::{KeyWalk, ScanKeys, WalkState};
+use crate::scan::scan_keys::{KeyWalk, ScanKeys, WalkState};
 
 /// A scan over some keys of an index, in its order. Holds no latch and no pin between calls.
 #[derive(Debug)]
@@ -176,7 +176,7 @@ impl IndexScan {
             entries.mark(&mut self.unseen)?;
             debug_assert!(self.unseen.is_empty(), "an entry of the leaf was not judged");
             if !self.shows.blocks.is_empty() {
-                self.show_to_all(table)?;
+                self.set_all_visible(table)?;
             }
             self.position = 0;
             tx.session().check_interrupts().map_err(|why| Error::Transaction(why.into()))?;
@@ -188,7 +188,7 @@ impl IndexScan {
 
     /// Tries to set the all-visible bits of the pages that the leaf's entries led to.
     #[cold]
-    fn show_to_all(&mut self, table: &Table) -> Result<()> {
+    fn set_all_visible(&mut self, table: &Table) -> Result<()> {
         debug_assert!(self.scan.covered, "only an index-only scan asks for bits of the map");
         debug_assert!(self.heap_fetches > 0, "pages were visited for no row");
         let PagesToShow { blocks, in_vain } = &mut self.shows;
@@ -197,7 +197,7 @@ impl IndexScan {
             blocks.dedup();
             let horizon = table.engine.transactions().horizon();
             for block in blocks.iter() {
-                *in_vain = if table.heap().show_to_all(block.0, &horizon)? {
+                *in_vain = if table.heap().set_all_visible(block.0, &horizon)? {
                     in_vain.saturating_sub(1)
                 } else {
                     *in_vain + 1

@@ -15,8 +15,8 @@ use niwaki_env::memory;
 use niwaki_types::growing;
 
 use crate::error::{Error, Result};
-use crate::sorting::records::{Layout, Run, RunReader, RunWriter};
-use crate::sorting::temp::TempSpace;
+use crate::sorting::runs::{RecordFormat, Run, RunReader, RunWriter};
+use crate::sorting::temp_files::TempSpace;
 
 /// The least bytes that one read or write of a run moves.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
@@ -66,19 +66,19 @@ impl SortSpace {
 
 /// Records in memory.
 #[derive(Debug, Default)]
-struct Held {
+struct SortBuffer {
     bytes: Vec<u8>,
     /// The beginning of each record.
     starts: Vec<usize>,
 }
 
-impl Held {
-    fn record<L: Layout>(&self, number: usize) -> Option<L::Record<'_>> {
+impl SortBuffer {
+    fn record<L: RecordFormat>(&self, number: usize) -> Option<L::Record<'_>> {
         L::read(&self.bytes[*self.starts.get(number)?..])
     }
 
     /// Sorts the last slice.
-    fn sort_last<L: Layout>(&mut self) {
+    fn sort_last<L: RecordFormat>(&mut self) {
         let bytes = &self.bytes;
         let begin = self.starts.len().saturating_sub(1) / SLICE_RECORDS * SLICE_RECORDS;
         debug_assert!(self.starts.len() - begin <= SLICE_RECORDS, "a slice has too many records");
@@ -96,7 +96,7 @@ impl Held {
 #[derive(Debug)]
 pub struct Sorter<L> {
     space: SortSpace,
-    held: Held,
+    buffer: SortBuffer,
     /// The runs, each with its level: the number of times its records have been merged. Later runs
     /// have lower levels.
     runs: Vec<(u32, Run<L>)>,
@@ -113,15 +113,15 @@ struct First {
     bound: Option<Vec<u8>>,
 }
 
-impl<L: Layout> Sorter<L> {
+impl<L: RecordFormat> Sorter<L> {
     /// Makes an empty sort.
     pub fn new(space: SortSpace) -> Self {
-        Self { space, held: Held::default(), runs: Vec::new(), peak_bytes: 0, first: None }
+        Self { space, buffer: SortBuffer::default(), runs: Vec::new(), peak_bytes: 0, first: None }
     }
 
     /// Limits the result to its first `count` records. Called before the first push.
     pub fn only_first(&mut self, count: usize) {
-        debug_assert!(self.held.starts.is_empty(), "records were pushed without the limit");
+        debug_assert!(self.buffer.starts.is_empty(), "records were pushed without the limit");
         debug_assert!(self.runs.is_empty(), "a run was written without the limit");
         // A larger number would need more than one slice.
         if (1..=SLICE_RECORDS / 4).contains(&count) {
@@ -145,14 +145,17 @@ impl<L: Layout> Sorter<L> {
     /// Forgets held records that are not wanted, if there are many.
     fn leave_out(&mut self) {
         let Some(First { count, bound }) = &mut self.first else { return };
-        if self.held.starts.len() < *count * 2 {
+        if self.buffer.starts.len() < *count * 2 {
             return;
         }
-        debug_assert!(self.held.starts.len() <= SLICE_RECORDS, "the held records are one slice");
-        self.held.sort_last::<L>();
-        let mut kept = Held { bytes: Vec::new(), starts: Vec::with_capacity(*count * 2) };
+        debug_assert!(
+            self.buffer.starts.len() <= SLICE_RECORDS,
+            "the records in memory are one slice"
+        );
+        self.buffer.sort_last::<L>();
+        let mut kept = SortBuffer { bytes: Vec::new(), starts: Vec::with_capacity(*count * 2) };
         for number in 0..*count {
-            if let Some(record) = self.held.record::<L>(number) {
+            if let Some(record) = self.buffer.record::<L>(number) {
                 kept.starts.push(kept.bytes.len());
                 L::write(&record, &mut kept.bytes);
             }
@@ -162,7 +165,7 @@ impl<L: Layout> Sorter<L> {
             *bound = Some(kept.bytes[*last..].to_vec());
         }
         self.note_peak(kept.bytes.capacity());
-        self.held = kept;
+        self.buffer = kept;
     }
 
     /// Takes a record, and may write a run. `check` is called now and then, and may end the push.
@@ -180,14 +183,14 @@ impl<L: Layout> Sorter<L> {
         self.leave_out();
         let size = L::stored_bytes(record);
         self.make_room::<E>(size, check)?;
-        let bytes = &self.held.bytes;
+        let bytes = &self.buffer.bytes;
         growing::ask_to_grow(bytes.capacity(), bytes.len(), size).map_err(Error::from)?;
-        let start = self.held.bytes.len();
-        self.held.starts.push(start);
-        L::write(record, &mut self.held.bytes);
-        debug_assert_eq!(self.held.bytes.len() - start, size, "bytes of a held record");
-        if self.held.starts.len().is_multiple_of(SLICE_RECORDS) {
-            self.held.sort_last::<L>();
+        let start = self.buffer.bytes.len();
+        self.buffer.starts.push(start);
+        L::write(record, &mut self.buffer.bytes);
+        debug_assert_eq!(self.buffer.bytes.len() - start, size, "bytes of a record in memory");
+        if self.buffer.starts.len().is_multiple_of(SLICE_RECORDS) {
+            self.buffer.sort_last::<L>();
         }
         Ok(())
     }
@@ -208,7 +211,7 @@ impl<L: Layout> Sorter<L> {
         debug_assert!(self.space.chunk_bytes < self.space.memory_bytes, "a chunk is all memory");
         let limit = self.space.memory_bytes - self.space.chunk_bytes;
         let fits = |bytes: usize, records: usize| bytes + list_bytes(records) <= limit;
-        let Held { bytes, starts } = &mut self.held;
+        let SortBuffer { bytes, starts } = &mut self.buffer;
         if bytes.len() + size > bytes.capacity() {
             let doubled = (bytes.capacity() * 2).max(size).max(self.space.chunk_bytes);
             let most = limit.saturating_sub(list_bytes(starts.capacity().max(1)));
@@ -232,30 +235,30 @@ impl<L: Layout> Sorter<L> {
     }
 
     fn note_peak(&mut self, more: usize) {
-        let Held { bytes, starts } = &self.held;
-        let held = bytes.capacity() + starts.capacity() * size_of::<usize>() + more;
-        self.peak_bytes = self.peak_bytes.max(held);
+        let SortBuffer { bytes, starts } = &self.buffer;
+        let held_bytes = bytes.capacity() + starts.capacity() * size_of::<usize>() + more;
+        self.peak_bytes = self.peak_bytes.max(held_bytes);
     }
 
     fn write_run<E: From<Error>>(
         &mut self,
         check: &mut dyn FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
-        debug_assert!(!self.held.starts.is_empty(), "a run has at least one record");
+        debug_assert!(!self.buffer.starts.is_empty(), "a run has at least one record");
         self.note_peak(self.space.chunk_bytes);
-        let mut held = std::mem::take(&mut self.held);
-        held.sort_last::<L>();
-        let held = Arc::new(held);
-        let mut sorted = Sorted::<L>::of(Cursor::slices(&held).collect());
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.sort_last::<L>();
+        let buffer = Arc::new(buffer);
+        let mut sorted = Sorted::<L>::of(Cursor::slices(&buffer).collect());
         let run = sorted.write::<E>(&self.space, check)?;
-        debug_assert_eq!(run.records(), held.starts.len() as u64, "records of a run");
+        debug_assert_eq!(run.records(), buffer.starts.len() as u64, "records of a run");
         self.runs.push((0, run));
         drop(sorted);
         // The buffers are used again.
-        if let Ok(mut held) = Arc::try_unwrap(held) {
-            held.bytes.clear();
-            held.starts.clear();
-            self.held = held;
+        if let Ok(mut buffer) = Arc::try_unwrap(buffer) {
+            buffer.bytes.clear();
+            buffer.starts.clear();
+            self.buffer = buffer;
         }
         self.merge_equals(check)
     }
@@ -273,7 +276,7 @@ impl<L: Layout> Sorter<L> {
                 break;
             }
             // The buffer's memory goes to the merge.
-            self.held = Held::default();
+            self.buffer = SortBuffer::default();
             let group = self.runs.split_off(self.runs.len() - count);
             debug_assert!(group.len() >= 2, "a merge makes fewer runs");
             let group: Vec<Run<L>> = group.into_iter().map(|(_, run)| run).collect();
@@ -307,15 +310,15 @@ impl<L: Layout> Sorter<L> {
         let mut cursors = Vec::new();
         if !spilled {
             for sorter in sorters {
-                let mut held = sorter.held;
-                held.sort_last::<L>();
-                cursors.extend(Cursor::slices(&Arc::new(held)));
+                let mut buffer = sorter.buffer;
+                buffer.sort_last::<L>();
+                cursors.extend(Cursor::slices(&Arc::new(buffer)));
             }
             return Ok(Sorted { peak_bytes, left_out, ..Sorted::of(cursors) });
         }
         let mut runs = Vec::new();
         for sorter in &mut sorters {
-            if !sorter.held.starts.is_empty() {
+            if !sorter.buffer.starts.is_empty() {
                 sorter.write_run::<E>(check)?;
             }
             runs.append(&mut sorter.runs);
@@ -347,7 +350,7 @@ impl<L: Layout> Sorter<L> {
 }
 
 /// Returns the bytes of the largest record of all runs.
-fn largest<'r, L: Layout + 'r>(runs: impl IntoIterator<Item = &'r Run<L>>) -> usize {
+fn largest<'r, L: RecordFormat + 'r>(runs: impl IntoIterator<Item = &'r Run<L>>) -> usize {
     runs.into_iter().map(Run::largest).max().unwrap_or(0)
 }
 
@@ -356,19 +359,19 @@ fn largest<'r, L: Layout + 'r>(runs: impl IntoIterator<Item = &'r Run<L>>) -> us
 enum Cursor<L> {
     /// A position in a slice of a buffer.
     Memory {
-        held: Arc<Held>,
+        buffer: Arc<SortBuffer>,
         next: usize,
         end: usize,
     },
     Run(RunReader<L>),
 }
 
-impl<L: Layout> Cursor<L> {
-    fn slices(held: &Arc<Held>) -> impl Iterator<Item = Self> {
-        let count = held.starts.len();
+impl<L: RecordFormat> Cursor<L> {
+    fn slices(buffer: &Arc<SortBuffer>) -> impl Iterator<Item = Self> {
+        let count = buffer.starts.len();
         (0..count).step_by(SLICE_RECORDS).map(move |next| {
             let end = (next + SLICE_RECORDS).min(count);
-            Self::Memory { held: Arc::clone(held), next, end }
+            Self::Memory { buffer: Arc::clone(buffer), next, end }
         })
     }
 
@@ -376,7 +379,7 @@ impl<L: Layout> Cursor<L> {
     #[inline]
     fn record(&self) -> Option<L::Record<'_>> {
         match self {
-            Self::Memory { held, next, end } if next < end => held.record::<L>(*next),
+            Self::Memory { buffer, next, end } if next < end => buffer.record::<L>(*next),
             Self::Memory { .. } => None,
             Self::Run(reader) => reader.record(),
         }
@@ -407,7 +410,7 @@ pub struct Sorted<L> {
     left_out: bool,
 }
 
-impl<L: Layout> Sorted<L> {
+impl<L: RecordFormat> Sorted<L> {
     fn of(cursors: Vec<Cursor<L>>) -> Self {
         Self {
             cursors,
@@ -531,8 +534,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sorting::records::{IndexEntries, KeyedRow, KeyedRows, SortEntry};
-    use crate::sorting::temp::{TempFiles, TempQuota};
+    use crate::sorting::runs::{IndexEntries, KeyedRow, KeyedRows, SortEntry};
+    use crate::sorting::temp_files::{TempFiles, TempQuota};
 
     const MEMORY_BYTES_MIN: usize = 4 * CHUNK_BYTES_MIN;
 

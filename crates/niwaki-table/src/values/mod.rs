@@ -7,13 +7,13 @@
 //!  v3 │ 8 │ pointer q │ ···  (replaced)   └─ p: first piece, transaction 40, lengths, method
 //! ```
 //!
-//! - `form`: decides which values of a row are compressed or go out of line.
+//! - `placement`: decides which values of a row are compressed or go out of line.
 //! - `pieces`: stores the bytes of an out-of-line value as a list of rows (TOAST chunks).
 //! - `pointers`: the pointers of a row to such values, and the ends of the values.
 //! - `resolve`: reads rows with such values.
 //! - `check`: checks versions against pieces.
 //!
-//! `row/write.rs` writes rows with such values. `cleaning/tend_values.rs` frees the space of
+//! `row/form_row.rs` writes rows with such values. `cleaning/value_cleanup.rs` frees the space of
 //! removed pieces.
 //!
 //! **A piece lives as long as the versions that name it.** The transaction that writes the first of
@@ -21,9 +21,9 @@
 //! says why no snapshot misses a piece.
 
 pub(crate) mod check;
-pub(crate) mod form;
 #[cfg(test)]
 mod format_tests;
 pub(crate) mod pieces;
+pub(crate) mod placement;
 pub(crate) mod pointers;
 pub(crate) mod resolve;

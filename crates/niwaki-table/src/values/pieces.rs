@@ -140,7 +140,7 @@ pub(crate) fn store(
         write_piece(xid, rest, next, piece, &mut row);
         debug_assert!(Piece::read(&row).is_some(), "a written piece does not read back");
         debug_assert!(is_of(&row, xid), "a piece is not of the transaction that stores it");
-        next = heap.insert_alone(tx, &row, of_key, options)?;
+        next = heap.insert_piece(tx, &row, of_key, options)?;
         debug_assert_ne!(next, NO_PIECE, "a stored piece has the address of no piece");
     }
     invariant!(H3, rest as usize == bytes.len(), "{rest} of {} bytes are stored", bytes.len());
@@ -171,7 +171,7 @@ pub(crate) fn read(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked<Vec<
     while !walk.is_over() {
         let (at, rest) = (walk.at, walk.rest);
         let found =
-            heap.read_alone(at, |row| walk.step(row).map(|piece| bytes.extend_from_slice(piece)))?;
+            heap.read_piece(at, |row| walk.step(row).map(|piece| bytes.extend_from_slice(piece)))?;
         if found.flatten().is_none() {
             return Ok(Err(Lost { at, rest }));
         }
@@ -187,8 +187,8 @@ pub(crate) fn read(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked<Vec<
     Ok(Ok(bytes))
 }
 
-/// Ends every piece of a value, for `tx`. With `told`, the value heap learns that their space will
-/// be free. Otherwise this waits until the version that names them is pruned.
+/// Ends every piece of a value, for `tx`. With `reported`, the value heap learns that their space
+/// will be free. Otherwise this waits until the version that names them is pruned.
 ///
 /// # Errors
 /// Storage's; the session's interrupts; a read-only transaction's.
@@ -196,20 +196,20 @@ pub(crate) fn end(
     heap: Heap<'_>,
     tx: &Transaction,
     pointer: &ValuePointer,
-    told: bool,
+    reported: bool,
 ) -> Result<Walked<()>> {
     let mut walk = Walk::new(pointer);
     let mut rows = Vec::new();
     while !walk.is_over() {
         tx.session().check_interrupts().map_err(TxnError::from)?;
         let (at, rest) = (walk.at, walk.rest);
-        if heap.end_alone(tx, at, |row| walk.step(row).map(drop))?.is_none() {
+        if heap.end_piece(tx, at, |row| walk.step(row).map(drop))?.is_none() {
             return Ok(Err(Lost { at, rest }));
         }
         debug_assert!(walk.rest < rest, "a walk along a value does not get on");
         rows.push(at);
     }
-    if told {
+    if reported {
         note_ended(heap, Xid(pointer.xid), &rows);
     }
     Ok(Ok(()))
@@ -225,7 +225,7 @@ pub(crate) fn left(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Vec<Tid>> {
     let mut rows = Vec::new();
     while !walk.is_over() {
         let (at, rest) = (walk.at, walk.rest);
-        let found = heap.read_alone(at, |row| walk.step(row).map(drop))?;
+        let found = heap.read_piece(at, |row| walk.step(row).map(drop))?;
         if found.flatten().is_none() {
             break;
         }
@@ -244,7 +244,7 @@ pub(crate) fn addresses(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked
     let mut addresses = Vec::new();
     while !walk.is_over() {
         let (at, rest) = (walk.at, walk.rest);
-        let found = heap.read_alone(at, |row| walk.step(row).map(drop))?;
+        let found = heap.read_piece(at, |row| walk.step(row).map(drop))?;
         if found.flatten().is_none() {
             return Ok(Err(Lost { at, rest }));
         }
@@ -277,7 +277,7 @@ pub(crate) fn take_away(heap: Heap<'_>, rows: &[Tid], horizon: &Horizon) -> Resu
             "no line pointer"
         );
         let named: Vec<u16> = same.iter().map(|row| row.offset.0).collect();
-        all &= heap.prune_alone(first.block.0, &named, horizon)?;
+        all &= heap.prune_pieces(first.block.0, &named, horizon)?;
     }
     Ok(all)
 }

@@ -48,9 +48,9 @@ impl Table {
         pointers: &[(usize, ValuePointer)],
     ) -> Result<()> {
         for (column, pointer) in pointers {
-            let told = !self.keys_read(*column);
+            let reported = !self.keys_read(*column);
             let lost = match self.value_heap() {
-                Some(heap) => pieces::end(heap, tx, pointer, told)?.err(),
+                Some(heap) => pieces::end(heap, tx, pointer, reported)?.err(),
                 None => {
                     Some(Lost { at: pieces::first_piece(pointer), rest: pointer.stored_length })
                 }

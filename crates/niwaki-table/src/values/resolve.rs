@@ -52,19 +52,19 @@ impl Table {
     /// # Errors
     /// [`Error::Type`] (XX001) when the bytes are damaged.
     #[inline]
-    pub(crate) fn deform_here(
+    pub(crate) fn deform_under_latch(
         &self,
         row: RowRef<'_>,
         needed: &ColumnMask,
         out: &mut [Datum],
     ) -> Result<Reading> {
         let mut apart = Vec::new();
-        self.deform_standing(row.natts, row.has_nulls, row.bytes, needed, out, &mut apart)?;
+        self.deform_plain(row.natts, row.has_nulls, row.bytes, needed, out, &mut apart)?;
         Ok(if apart.is_empty() { Reading::Whole } else { Reading::OnCopy(row.into()) })
     }
 
-    /// Finishes the work of [`Table::deform_here`]. No latch is held; the caller's snapshot sees
-    /// the version.
+    /// Finishes the work of [`Table::deform_under_latch`]. No latch is held; the caller's snapshot
+    /// sees the version.
     ///
     /// # Errors
     /// As [`Table::deform`].
@@ -101,7 +101,7 @@ impl Table {
         out: &mut [Datum],
     ) -> Result<usize> {
         let mut apart = Vec::new();
-        self.deform_standing(natts, has_nulls, bytes, needed, out, &mut apart)?;
+        self.deform_plain(natts, has_nulls, bytes, needed, out, &mut apart)?;
         match self.resolve_all(&apart, out)? {
             None => Ok(apart.iter().map(|(_, apart)| image_bytes(apart)).sum()),
             Some(LostValue { pointer, lost }) => Err(self.lost_value(&pointer, lost)),
@@ -132,7 +132,7 @@ impl Table {
         mut long: impl FnMut(usize, usize),
     ) -> Result<()> {
         let mut apart = Vec::new();
-        self.deform_standing(row.natts, row.has_nulls, row.bytes, needed, out, &mut apart)?;
+        self.deform_plain(row.natts, row.has_nulls, row.bytes, needed, out, &mut apart)?;
         apart.retain(|(column, apart)| {
             let length = image_bytes(apart);
             if length > most {
@@ -153,7 +153,7 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::deform_parts`].
-    pub(crate) fn deform_past(
+    pub(crate) fn deform_version(
         &self,
         root: Tid,
         version: &VersionRow,
@@ -162,7 +162,7 @@ impl Table {
     ) -> Result<bool> {
         let VersionRow { natts, has_nulls, bytes } = version;
         let mut apart = Vec::new();
-        self.deform_standing(*natts, *has_nulls, bytes, needed, out, &mut apart)?;
+        self.deform_plain(*natts, *has_nulls, bytes, needed, out, &mut apart)?;
         match self.resolve_all(&apart, out)? {
             None => Ok(true),
             Some(LostValue { pointer, lost }) if self.is_needed(root, version)? => {
@@ -191,7 +191,7 @@ impl Table {
     /// Writes the plain values of a row, and the definition's values of columns that the row lacks.
     /// The other values go to `apart`.
     #[inline]
-    fn deform_standing<'a>(
+    fn deform_plain<'a>(
         &'a self,
         natts: u16,
         has_nulls: bool,

@@ -8,10 +8,10 @@ use crate::error::Result;
 use crate::handle::manager::TransactionManager;
 use crate::handle::session::SessionControl;
 use crate::visibility::snapshot::SnapshotSlots;
-use crate::xact::commit_log::{CommitLog, Durability};
 use crate::xact::commit_queue::Pending;
 use crate::xact::directory::XactStates;
 use crate::xact::record::{EndRecord, RECORD_ABORT, RECORD_COMMIT};
+use crate::xact::transaction_log::{Durability, TransactionLog};
 
 /// Makes commits visible, given in log order. Stores the state of every transaction first, then
 /// publishes the CSN up to which snapshots see. So a snapshot that reads the CSN finds the states
@@ -159,7 +159,7 @@ impl TransactionManager {
     ///
     /// # Errors
     /// When a commit that `csn` waits for cannot be made durable any more.
-    fn publish(&self, log: &dyn CommitLog, csn: Csn) -> Result<()> {
+    fn publish(&self, log: &dyn TransactionLog, csn: Csn) -> Result<()> {
         // Ends: each round either finds `csn` published, publishes it, or flushes the commit in
         // front that blocks it.
         while self.slots.published() < csn {
@@ -192,7 +192,7 @@ impl TransactionManager {
                 commit.subxids.iter().chain([&commit.xid]).map(|xid| (*xid, commit.csn))
             }),
         );
-        let waited_for = self.locks().anybody_waits_for_a_transaction();
+        let waited_for = self.locks().has_xid_waiters();
         let published: Vec<Pending> =
             if waited_for { pending.drain(..ready).collect() } else { Vec::new() };
         if !waited_for {

@@ -13,7 +13,7 @@ pub(crate) struct Entry {
     pub(crate) granted: Vec<Grant>,
     pub(crate) waiters: VecDeque<Waiter>,
     /// Sessions that wait for the holders of one moment, and block no other session.
-    pub(crate) observers: Vec<Observer>,
+    pub(crate) holder_waiters: Vec<HolderWaiter>,
     /// Locks that a row took along when it moved to another page.
     pub(crate) carried: Vec<Carried>,
 }
@@ -47,9 +47,9 @@ pub(crate) struct Waiter {
 /// A session that waits until the holders of one moment have released the lock. It does not wait
 /// for later holders, and later holders do not wait for it.
 #[derive(Debug)]
-pub(crate) struct Observer {
+pub(crate) struct HolderWaiter {
     pub(crate) session: Arc<SessionControl>,
-    /// The mode that the observer does not take: it waits for holders of the modes that this mode
+    /// The mode that the session does not take: it waits for holders of the modes that this mode
     /// excludes.
     pub(crate) mode: Mode,
     /// Holders that have not released the lock since.
@@ -70,8 +70,8 @@ impl Entry {
     fn assert_state(&self) {
         debug_assert!(self.granted.iter().all(|it| it.modes != 0), "held in no mode: {self:?}");
         debug_assert!(
-            self.observers.iter().all(|observer| !observer.holders.is_empty()),
-            "an observer waits for no holder: {self:?}"
+            self.holder_waiters.iter().all(|waiter| !waiter.holders.is_empty()),
+            "a session waits for no holder: {self:?}"
         );
         debug_assert!(
             self.carried.iter().all(|carried| carried.modes.is_power_of_two()),
@@ -154,12 +154,12 @@ impl Entry {
         self.waiters.insert(at, Waiter { session: Arc::clone(session), mode, keeps });
     }
 
-    /// Returns the session's observers of this lock, with the holders it waits for.
-    pub(crate) fn observed_by<'e>(
+    /// Returns the holder waiters of the session for this lock.
+    pub(crate) fn holder_waits_of<'e>(
         &'e self,
         session: &'e SessionControl,
-    ) -> impl Iterator<Item = &'e Observer> {
-        self.observers.iter().filter(move |observer| is(&observer.session, session))
+    ) -> impl Iterator<Item = &'e HolderWaiter> {
+        self.holder_waiters.iter().filter(move |waiter| is(&waiter.session, session))
     }
 
     /// Returns the session's place in the queue.
@@ -207,18 +207,18 @@ impl Entry {
             .collect()
     }
 
-    /// Tells the observers which modes the session no longer holds. Called with every release.
+    /// Tells the holder waiters which modes the session no longer holds. Called with every release.
     /// Otherwise a session that locks again at once would look like one that never released the
     /// lock.
-    fn tell_observers(&mut self, session: &SessionControl) {
+    fn tell_holder_waiters(&mut self, session: &SessionControl) {
         let left = self.modes_of(session);
-        self.observers.retain_mut(|observer| {
-            let excludes = observer.mode.excludes;
-            observer.holders.retain(|holder| !is(holder, session) || left & excludes != 0);
-            if observer.holders.is_empty() {
-                observer.session.grant();
+        self.holder_waiters.retain_mut(|waiter| {
+            let excludes = waiter.mode.excludes;
+            waiter.holders.retain(|holder| !is(holder, session) || left & excludes != 0);
+            if waiter.holders.is_empty() {
+                waiter.session.grant();
             }
-            !observer.holders.is_empty()
+            !waiter.holders.is_empty()
         });
     }
 
@@ -231,7 +231,7 @@ impl Entry {
                 self.granted.swap_remove(at);
             }
         }
-        self.tell_observers(session);
+        self.tell_holder_waiters(session);
         self.grant_waiters();
         self.assert_state();
     }
@@ -244,9 +244,9 @@ impl Entry {
         self.carried.extract_if(.., goes).collect()
     }
 
-    /// Returns whether the entry has waiters, observers or carried locks, beside its holders.
-    pub(crate) fn is_wanted(&self) -> bool {
-        !(self.waiters.is_empty() && self.observers.is_empty() && self.carried.is_empty())
+    /// Returns whether the entry has waiters, holder waiters or carried locks, beside its holders.
+    pub(crate) fn is_in_use(&self) -> bool {
+        !(self.waiters.is_empty() && self.holder_waiters.is_empty() && self.carried.is_empty())
     }
 }
 

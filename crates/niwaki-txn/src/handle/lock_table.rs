@@ -15,8 +15,8 @@ use crate::handle::session::SessionControl;
 use crate::locks::counts::{RowCounts, StrongCounts};
 use crate::locks::held::PageNote;
 use crate::locks::key::{LockKey, PageKey, RowKey};
-use crate::locks::luck::Luck;
 use crate::locks::row_set::RowSet;
+use crate::locks::spin_stats::SpinStats;
 use crate::options::{TxnOptions, limit};
 
 pub(crate) const PARTITIONS: usize = limit(16, 2, 1);
@@ -33,7 +33,7 @@ pub struct LockManager {
     pub(crate) detecting: Mutex<()>,
     /// Waiters that spin now.
     pub(crate) spinning: AtomicUsize,
-    pub(crate) luck: Luck,
+    pub(crate) spin_stats: SpinStats,
 }
 
 impl LockManager {
@@ -46,7 +46,7 @@ impl LockManager {
             xids: XidWaits::new(),
             detecting: Mutex::new(()),
             spinning: AtomicUsize::new(0),
-            luck: Luck::new(),
+            spin_stats: SpinStats::new(),
         }
     }
 
@@ -170,7 +170,7 @@ impl Partition {
     /// Removes an entry that is not needed: no session waits, and for a row, the page has the bits
     /// of all holders.
     pub(crate) fn remove_if_idle(&mut self, key: &LockKey) {
-        let Some(entry) = self.entries.get(key).filter(|entry| !entry.is_wanted()) else { return };
+        let Some(entry) = self.entries.get(key).filter(|entry| !entry.is_in_use()) else { return };
         let LockKey::Row(row) = key else {
             if entry.granted.is_empty() {
                 self.entries.remove(key);

@@ -13,12 +13,12 @@ use crate::handle::registry::Registry;
 use crate::handle::session::{SessionControl, SessionInfo};
 use crate::options::TxnOptions;
 use crate::visibility::snapshot::{Horizon, Registration, SnapshotSlots};
-use crate::xact::commit_log::{CommitLog, StorageLog};
 use crate::xact::commit_queue::CommitQueue;
 use crate::xact::directory::XactStates;
 use crate::xact::record::RECORD_SEGMENT;
 use crate::xact::segment::{ABORTED, ANCIENT, RUNNING, segment_of};
 use crate::xact::shrunk::Shrunk;
+use crate::xact::transaction_log::{StorageLog, TransactionLog};
 
 /// The first CSN that a snapshot can have; commits have greater CSNs.
 pub(crate) const CSN_BEFORE_ALL: Csn = Csn(2);
@@ -49,7 +49,7 @@ pub struct TransactionManager {
     pub(crate) states: XactStates,
     pub(crate) commits: CommitQueue,
     next_xid: AtomicU64,
-    log: OnceLock<Arc<dyn CommitLog>>,
+    log: OnceLock<Arc<dyn TransactionLog>>,
     pub(crate) storage: OnceLock<Arc<Storage>>,
     pub(crate) shrunk: Shrunk,
     locks: LockManager,
@@ -94,7 +94,7 @@ impl TransactionManager {
     ///
     /// # Errors
     /// When the manager is open already.
-    pub fn attach_log(&self, log: Arc<dyn CommitLog>) -> Result<()> {
+    pub fn attach_log(&self, log: Arc<dyn TransactionLog>) -> Result<()> {
         self.slots.publish(Csn(log.flushed().0.max(CSN_BEFORE_ALL.0)));
         self.log.set(log).map_err(|_| refused("the transaction manager is open already"))
     }
@@ -105,7 +105,7 @@ impl TransactionManager {
         self.states.close_file();
     }
 
-    pub(crate) fn log(&self) -> Result<&dyn CommitLog> {
+    pub(crate) fn log(&self) -> Result<&dyn TransactionLog> {
         Ok(&**self.log.get().ok_or_else(|| refused("the transaction manager has no log yet"))?)
     }
 

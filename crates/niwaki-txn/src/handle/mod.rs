@@ -4,7 +4,7 @@
 //! its sessions and owns the lock table, and a lock knows the sessions that hold it or wait for it.
 //! Operations on them lie in the wings after this one.
 //!
-//! The order: turns of the processor (`turns`); sessions (`session`, `registry`), locks
+//! The order: time slices of the processor (`time_slice`); sessions (`session`, `registry`), locks
 //! (`lock_entry`, `page_locks`, `lock_table`) and the manager (`manager`), which name each other;
 //! the signal that ends a wait (`signal`), transactions (`transaction`), and the view of one
 //! statement (`view`).
@@ -16,6 +16,6 @@ pub(crate) mod page_locks;
 pub(crate) mod registry;
 pub(crate) mod session;
 pub(crate) mod signal;
+pub(crate) mod time_slice;
 pub(crate) mod transaction;
-pub(crate) mod turns;
 pub(crate) mod view;

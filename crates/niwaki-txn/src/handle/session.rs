@@ -11,10 +11,10 @@ use niwaki_storage::{Csn, Xid};
 
 use crate::error::Interrupted;
 use crate::handle::manager::TransactionManager;
-use crate::handle::turns::Turns;
+use crate::handle::time_slice::TimeSlices;
+use crate::locks::advisory_holds::AdvisoryHolds;
 use crate::locks::held::FastSlots;
 use crate::locks::key::LockKey;
-use crate::locks::shares::SessionShares;
 use crate::visibility::snapshot::Registration;
 
 const CANCEL: u32 = 1;
@@ -53,7 +53,7 @@ pub struct SessionControl {
     pub(crate) home: Arc<Registration>,
     pub(crate) fast: FastSlots,
     /// Advisory locks that the session holds, independent of its transactions.
-    pub(crate) advisory: SessionShares,
+    pub(crate) advisory: AdvisoryHolds,
     /// The wait in progress, for the deadlock search and for monitoring.
     pub(crate) waiting: Mutex<Option<WaitInfo>>,
     /// Number of waits so far.
@@ -66,7 +66,7 @@ pub struct SessionControl {
     transaction_us: plain_atomic::AtomicI64,
     /// Start of the current or last statement, in microseconds since 1970; 0 if not set yet.
     statement_us: plain_atomic::AtomicI64,
-    turns: Turns,
+    time_slices: TimeSlices,
     /// Deadlocks that ended a wait of the session, since the last call of `take_deadlocks`.
     deadlocks: plain_atomic::AtomicI64,
     /// Reason for the current sleep: a [`Sleep`], or 0.
@@ -84,7 +84,7 @@ pub(crate) struct WaitInfo {
     /// Number of this wait among the waits of the session.
     pub(crate) number: u64,
     /// True if the session has looked for deadlocks since the wait began.
-    pub(crate) looked: bool,
+    pub(crate) checked: bool,
 }
 
 /// Wakes a session that waits for its client. Any thread may call the function.
@@ -169,14 +169,14 @@ impl SessionControl {
             subxids: Mutex::new(Vec::new()),
             home,
             fast: FastSlots::new(),
-            advisory: SessionShares::new(),
+            advisory: AdvisoryHolds::new(),
             waiting: Mutex::new(None),
             waits: AtomicU64::new(0),
             gives_way: AtomicBool::new(false),
             started_us,
             transaction_us: plain_atomic::AtomicI64::new(0),
             statement_us: plain_atomic::AtomicI64::new(0),
-            turns: Turns::new(),
+            time_slices: TimeSlices::new(),
             deadlocks: plain_atomic::AtomicI64::new(0),
             sleeps: AtomicU8::new(0),
             when_terminated: Mutex::new(None),
@@ -259,7 +259,7 @@ impl SessionControl {
     /// from now (`statement_timeout`; `None` for no limit).
     #[inline]
     pub fn begin_statement(&self, timeout: Option<Duration>) {
-        self.turns.begin();
+        self.time_slices.begin();
         match timeout {
             None => {
                 if self.flags.load(Ordering::Relaxed) & (CANCEL | DEADLINE) != 0
@@ -342,9 +342,9 @@ impl SessionControl {
         Duration::from_micros(self.deadlock_timeout_us.load(Ordering::Relaxed))
     }
 
-    /// Yields if the thread has had a processor for long (`turns.rs`), then checks for interrupts
-    /// ([`SessionControl::interrupted`]). Call it between two steps of a long statement, with no
-    /// latch held.
+    /// Yields if the thread has had a processor for long (`time_slice.rs`), then checks for
+    /// interrupts ([`SessionControl::interrupted`]). Call it between two steps of a long statement,
+    /// with no latch held.
     ///
     /// # Errors
     /// [`Interrupted`], never [`Interrupted::LockTimeout`].
@@ -357,7 +357,7 @@ impl SessionControl {
     /// Yields as [`SessionControl::check_interrupts`] does, without a check for interrupts.
     #[inline]
     pub fn let_others_run(&self) {
-        self.turns.step();
+        self.time_slices.step();
     }
 
     /// Fails when the session was cancelled or terminated, or its statement is out of time.
@@ -450,16 +450,16 @@ impl SessionControl {
         self.xid.load(Ordering::Acquire) == xid.0 || self.subxids.lock().binary_search(&xid).is_ok()
     }
 
-    /// Calls `tell` with the top transaction id and with the ids of subtransactions not rolled
+    /// Calls `visit` with the top transaction id and with the ids of subtransactions not rolled
     /// back. The top id is zero for a transaction without one.
-    pub(crate) fn each_xid(&self, mut tell: impl FnMut(Xid)) {
-        tell(Xid(self.xid.load(Ordering::Acquire)));
+    pub(crate) fn each_xid(&self, mut visit: impl FnMut(Xid)) {
+        visit(Xid(self.xid.load(Ordering::Acquire)));
         let subxids = self.subxids.lock();
         debug_assert!(
             subxids.is_sorted_by(|a, b| a < b),
             "a search for the owner of an id would miss some of {subxids:?}"
         );
-        subxids.iter().for_each(|xid| tell(*xid));
+        subxids.iter().for_each(|xid| visit(*xid));
     }
 
     pub(crate) fn now(&self) -> Duration {

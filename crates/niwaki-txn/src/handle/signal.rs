@@ -20,7 +20,7 @@ impl SessionControl {
         self.signal.store(WAITING, Ordering::Relaxed);
         let number = self.waits.fetch_add(1, Ordering::Relaxed);
         let since = self.now();
-        let wait = WaitInfo { key, since, number, looked: false };
+        let wait = WaitInfo { key, since, number, checked: false };
         let before = self.waiting.lock().replace(wait);
         // A session that waits for several holders of one lock prepares itself for each.
         debug_assert!(
@@ -36,9 +36,9 @@ impl SessionControl {
     }
 
     /// Notes that the session looks for deadlocks. Returns whether it did so earlier in this wait.
-    pub(crate) fn note_look(&self) -> bool {
+    pub(crate) fn note_deadlock_check(&self) -> bool {
         let mut waiting = self.waiting.lock();
-        waiting.as_mut().is_some_and(|wait| std::mem::replace(&mut wait.looked, true))
+        waiting.as_mut().is_some_and(|wait| std::mem::replace(&mut wait.checked, true))
     }
 
     /// Ends the wait of this session with success.

@@ -15,7 +15,7 @@ use crate::locks::key::RowKey;
 use crate::locks::mode::RowLockMode;
 use crate::visibility::command::{ComboTable, CommandId, TupleCid};
 use crate::visibility::snapshot::{Registration, Snapshot};
-use crate::xact::commit_log::Durability;
+use crate::xact::transaction_log::Durability;
 
 /// Isolation level: the changes of other transactions that a transaction sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

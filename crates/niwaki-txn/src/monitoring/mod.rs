@@ -1,8 +1,8 @@
 //! Sessions, snapshots and locks, as monitoring shows them.
 //!
-//! The order: registered snapshots (`holders`), the oldest transaction that one does not see
-//! (`unseen`), locks held and awaited (`info`).
+//! The order: registered snapshots (`registered_snapshots`), the xmin of a snapshot
+//! (`snapshot_xmin`), locks held and awaited (`lock_list`).
 
-pub(crate) mod holders;
-pub(crate) mod info;
-pub(crate) mod unseen;
+pub(crate) mod lock_list;
+pub(crate) mod registered_snapshots;
+pub(crate) mod snapshot_xmin;

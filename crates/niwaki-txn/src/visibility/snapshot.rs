@@ -170,7 +170,7 @@ impl SnapshotSlots {
         if seeded_bug!("slots_before_published") {
             horizon.current = self.published();
         }
-        horizon.snapshots.settle();
+        horizon.snapshots.sort_and_dedup();
         horizon.oldest_following = oldest_following;
         horizon.assert_state();
     }
@@ -334,7 +334,7 @@ impl CsnList {
     }
 
     /// Sorts the list and removes duplicates.
-    fn settle(&mut self) {
+    fn sort_and_dedup(&mut self) {
         if self.many.is_empty() {
             let used = &mut self.inline[..self.inline_used];
             used.sort_unstable();
@@ -519,7 +519,7 @@ mod tests {
             let numbers: Vec<_> = (0..length).map(|at| Csn(at * 7 % 11 / 2)).collect();
             list.clear();
             numbers.iter().for_each(|csn| list.push(*csn));
-            list.settle();
+            list.sort_and_dedup();
             let mut expected = numbers;
             expected.sort_unstable();
             expected.dedup();

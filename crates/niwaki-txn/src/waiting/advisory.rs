@@ -13,10 +13,10 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::handle::session::SessionControl;
 use crate::handle::transaction::Transaction;
+use crate::locks::advisory_holds::AdvisoryHold;
 use crate::locks::key::{AdvisoryKey, LockKey, WaitPolicy};
 use crate::locks::mode::{Mode, TableLockMode};
-use crate::locks::shares::Share;
-use crate::waiting::queue::Acquired;
+use crate::waiting::acquire::Acquired;
 
 /// The advisory locks that a session holds for itself, independent of its transactions. Dropping
 /// the value releases them.
@@ -41,8 +41,8 @@ impl AdvisoryLocks {
     /// The errors of a wait.
     pub fn lock(&mut self, key: AdvisoryKey, shared: bool, policy: WaitPolicy) -> Result<bool> {
         let mode = mode_of(shared);
-        let shares = &self.session.advisory;
-        if shares.take_again(key, mode.bit) {
+        let holds = &self.session.advisory;
+        if holds.take_again(key, mode.bit) {
             return Ok(true);
         }
         let locks = self.session.manager().locks();
@@ -51,8 +51,8 @@ impl AdvisoryLocks {
         if acquired == Acquired::Skipped {
             return Ok(false);
         }
-        // A lock held before is the transaction's: the session had no share.
-        shares.add(key, mode.bit, acquired == Acquired::Before);
+        // A lock held before is the transaction's: the session did not hold it.
+        holds.add(key, mode.bit, acquired == Acquired::Before);
         Ok(true)
     }
 
@@ -84,14 +84,14 @@ impl AdvisoryLocks {
     /// Releases a lock of the session once. Returns false when the session has none.
     pub fn unlock(&mut self, key: AdvisoryKey, shared: bool) -> bool {
         let mode = mode_of(shared).bit;
-        let mut shares = self.session.advisory.0.lock();
-        let Some(share) = shares.get_mut(&(key, mode)) else { return false };
-        debug_assert!(share.count > 0, "a share of {key:?} stayed without acquisitions");
-        share.count -= 1;
-        if share.count == 0
-            && let Some(gone) = shares.remove(&(key, mode))
+        let mut holds = self.session.advisory.0.lock();
+        let Some(hold) = holds.get_mut(&(key, mode)) else { return false };
+        debug_assert!(hold.count > 0, "a hold of {key:?} stayed without acquisitions");
+        hold.count -= 1;
+        if hold.count == 0
+            && let Some(gone) = holds.remove(&(key, mode))
         {
-            drop(shares);
+            drop(holds);
             self.release(key, mode, &gone);
         }
         true
@@ -99,15 +99,15 @@ impl AdvisoryLocks {
 
     /// Releases all locks of the session.
     pub fn unlock_all(&mut self) {
-        let shares = std::mem::take(&mut *self.session.advisory.0.lock());
-        for ((key, mode), share) in &shares {
-            self.release(*key, *mode, share);
+        let holds = std::mem::take(&mut *self.session.advisory.0.lock());
+        for ((key, mode), hold) in &holds {
+            self.release(*key, *mode, hold);
         }
     }
 
-    /// Releases a lock after the session's share went, unless the transaction has the lock.
-    fn release(&self, key: AdvisoryKey, mode: u8, share: &Share) {
-        if !share.in_transaction {
+    /// Releases a lock after the session let go of it, unless the transaction has the lock.
+    fn release(&self, key: AdvisoryKey, mode: u8, hold: &AdvisoryHold) {
+        if !hold.in_transaction {
             let locks = self.session.manager().locks();
             locks.release(&self.session, &LockKey::Advisory(key), mode);
         }

@@ -114,7 +114,7 @@ impl<'a> Graph<'a> {
         let partition = &self.partitions[self.locks.partition_of(&wait.key)];
         let Some(entry) = partition.entries.get(&wait.key) else { return Vec::new() };
         let Some(place) = entry.place_of(session) else {
-            let holders = entry.observed_by(session).flat_map(|observer| &observer.holders);
+            let holders = entry.holder_waits_of(session).flat_map(|waiter| &waiter.holders);
             return holders
                 .filter_map(|holder| self.index(holder))
                 .map(|to| Edge { to, soft: false })
@@ -140,7 +140,7 @@ impl<'a> Graph<'a> {
 
     /// Cancels the holders of the session's awaited lock that give way. They cannot release the
     /// lock before the graph is dropped, so the cancel hits the work for which they hold the lock.
-    fn cancel_who_give_way(&self, from: usize) {
+    fn cancel_holders_that_give_way(&self, from: usize) {
         let wait = self.sessions[from].current_wait();
         if wait.is_none_or(|wait| matches!(wait.key, LockKey::Transaction(_))) {
             return;
@@ -206,8 +206,8 @@ impl<'a> Graph<'a> {
     }
 
     /// Returns whether all sessions of the cycle have looked for deadlocks in these waits.
-    fn all_have_looked(&self, cycle: &[Link]) -> bool {
-        cycle.iter().all(|link| self.wait(link.from).is_some_and(|wait| wait.looked))
+    fn all_have_checked(&self, cycle: &[Link]) -> bool {
+        cycle.iter().all(|link| self.wait(link.from).is_some_and(|wait| wait.checked))
     }
 
     /// Removes the cycles through `start` by moving waiters ahead in their queues. Returns false
@@ -299,7 +299,7 @@ impl<'a> Graph<'a> {
             let partition = &self.partitions[self.locks.partition_of(&wait.key)];
             let mode = partition.entries.get(&wait.key).and_then(|entry| {
                 let queued = entry.place_of(session).map(|place| entry.waiters[place].mode);
-                queued.or_else(|| entry.observed_by(session).next().map(|observer| observer.mode))
+                queued.or_else(|| entry.holder_waits_of(session).next().map(|waiter| waiter.mode))
             });
             let bit = mode.map_or(1, |mode: Mode| mode.bit);
             if !text.is_empty() {
@@ -323,7 +323,7 @@ impl LockManager {
     ///
     /// # Errors
     /// [`Error::Deadlock`]: the session is the victim, and has left its queue.
-    pub(crate) fn look_for_deadlock(&self, session: &SessionControl) -> Result<()> {
+    pub(crate) fn check_for_deadlock(&self, session: &SessionControl) -> Result<()> {
         let Some(detail) = self.find_deadlock(session) else { return Ok(()) };
         session.note_deadlock();
         Err(Error::Deadlock { detail })
@@ -339,10 +339,10 @@ impl LockManager {
         let sessions = self.registry.all();
         let mut graph = Graph::new(self, &sessions);
         let start = graph.index(session)?;
-        graph.cancel_who_give_way(start);
-        let again = session.note_look();
+        graph.cancel_holders_that_give_way(start);
+        let again = session.note_deadlock_check();
         let cycle = graph.cycle(start)?;
-        if !graph.stands(&cycle) || again && !graph.all_have_looked(&cycle) {
+        if !graph.stands(&cycle) || again && !graph.all_have_checked(&cycle) {
             return None;
         }
         let soft = cycle.iter().any(|link| link.edge.soft);

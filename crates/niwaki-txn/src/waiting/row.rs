@@ -18,7 +18,7 @@ use crate::handle::transaction::Transaction;
 use crate::locks::held::{HeldLocks, PageNote, level};
 use crate::locks::key::{LockKey, PageKey, RowKey, WaitPolicy};
 use crate::locks::mode::{Mode, RowLockMode};
-use crate::waiting::queue::Acquired;
+use crate::waiting::acquire::Acquired;
 
 /// The right to be the next waiter for a row; released when dropped.
 pub struct TupleGuard<'t> {

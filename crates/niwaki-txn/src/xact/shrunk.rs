@@ -14,9 +14,9 @@ use niwaki_storage::{
 };
 
 use crate::error::{Error, Result};
-use crate::xact::ended::EndedSegments;
 use crate::xact::record::RECORD_SHRUNK;
 use crate::xact::segment::{ABORTED, ANCIENT, RUNNING, place_of, segment_of};
+use crate::xact::status_cache::StatusCache;
 use crate::xact::status_page::{PackedStates, unpack};
 
 /// The relation of the status pages; its number is reserved.
@@ -43,7 +43,7 @@ pub(crate) struct Shrunk {
     /// The next id according to the last checkpoint that recovery met.
     pub(crate) logged_next: Mutex<Option<Xid>>,
     /// Copies of status pages: reading a copy pins no frame and cannot fail.
-    pub(crate) ended: EndedSegments,
+    pub(crate) cache: StatusCache,
 }
 
 fn status_page_of(segment: u64) -> Result<PageId> {
@@ -112,7 +112,7 @@ impl Shrunk {
     /// Returns the state of a transaction according to its segment's status page.
     pub(crate) fn page_state(&self, storage: &Storage, xid: Xid) -> Result<u64> {
         debug_assert!(xid.is_normal(), "a status page is asked for the reserved id {xid}");
-        if let Some(state) = self.ended.state(xid) {
+        if let Some(state) = self.cache.state(xid) {
             return Ok(state);
         }
         let segment = segment_of(xid);
@@ -120,7 +120,7 @@ impl Shrunk {
         let csn = self.recent.read().get(&segment).copied().unwrap_or(ANCIENT_CSN);
         let state = state_on_page(&states, xid);
         invariant!(S1, csn >= ANCIENT_CSN, "{csn} stands for the commits of segment {segment}");
-        self.ended.keep(segment, states, csn.0);
+        self.cache.keep(segment, states, csn.0);
         let state = state?;
         debug_assert!(matches!(state, ABORTED | ANCIENT), "a status page says {state} of {xid}");
         Ok(if state == ANCIENT { csn.0 } else { state })

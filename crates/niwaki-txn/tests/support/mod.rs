@@ -6,13 +6,13 @@
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_storage::{Lsn, RelFile, Xid};
 
-use super::{CommitLog, Result};
+use super::{Result, TransactionLog};
 
 /// Gives each record a place of its own; all records are durable at once.
 #[derive(Default)]
 pub(super) struct CountingLog(AtomicU64);
 
-impl CommitLog for CountingLog {
+impl TransactionLog for CountingLog {
     fn append(&self, _: u8, _: Xid, _: &[u8]) -> Result<Lsn> {
         Ok(Lsn(self.0.fetch_add(10, Ordering::AcqRel) + 110))
     }

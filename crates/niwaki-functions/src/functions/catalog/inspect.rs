@@ -11,8 +11,8 @@ use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::page::ItemState;
 use niwaki_storage::{BlockNumber, Mixed, Xid};
 use niwaki_table::{
-    ChainStats, Distribution, Held, LinePointer, PageVisibility, SnapshotHolds, StaleEntries,
-    StoredTuple, Table, flags,
+    ChainStats, Distribution, LinePointer, PageVisibility, Retained, SnapshotRetention,
+    StaleEntries, StoredTuple, Table, flags,
 };
 use niwaki_types::Datum;
 
@@ -242,13 +242,13 @@ static SNAPSHOT_HOLDS: RowsFunction = RowsFunction {
 /// without a session counts the versions that no snapshot needs.
 fn snapshot_holds(exec: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>) -> Result<()> {
     let Some((_, table)) = locked(exec, &values[0])? else { return Ok(()) };
-    let holders = table.engine().transactions().holders();
-    let mut holds = SnapshotHolds::of(&holders);
+    let holders = table.engine().transactions().registered_snapshots();
+    let mut holds = SnapshotRetention::of(&holders);
     for block in 0..table.blocks()? {
         exec.environment.check_interrupts()?;
-        table.add_snapshot_holds(BlockNumber(block), &holders, &mut holds)?;
+        table.add_snapshot_retention(BlockNumber(block), &holders, &mut holds)?;
     }
-    let values = |held: &Held| [number(held.versions), number(held.bytes)];
+    let values = |held: &Retained| [number(held.versions), number(held.bytes)];
     for (at, snapshot) in holders.snapshots().iter().enumerate() {
         let names = [Datum::Int4(snapshot.session), Datum::Lsn(snapshot.csn.0)];
         let held = [values(&holds.alone[at]), values(&holds.shared[at])];

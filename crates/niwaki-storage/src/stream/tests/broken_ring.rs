@@ -61,7 +61,7 @@ impl World {
     /// Returns whether the ring was given up, and checks that no pin is left.
     fn is_broken(&self) -> bool {
         let pool = self.storage.pool();
-        pool.reap_what_is_there();
+        pool.reap_completed();
         assert!(pool.is_idle(), "a read left its pin behind");
         assert_eq!(pool.reads_pin(), 0);
         let (said, in_use) = (self.said.lock().clone(), self.storage.io_method());

@@ -10,8 +10,8 @@ use niwaki_storage::{RelFileId, Tid};
 use proptest::prelude::*;
 
 use crate::{
-    BeginOptions, CommitLog, LockKey, Result, RowKey, RowLockMode, Transaction, TransactionManager,
-    TxnOptions, WaitPolicy,
+    BeginOptions, LockKey, Result, RowKey, RowLockMode, Transaction, TransactionLog,
+    TransactionManager, TxnOptions, WaitPolicy,
 };
 use support::CountingLog;
 

@@ -75,7 +75,7 @@ impl XactStates {
 
     /// Moves a written segment to the file: from now on readers find its states there. The caller
     /// keeps other threads from storing a state meanwhile.
-    pub(crate) fn set_aside(&self, spilled: SpilledSegment) {
+    pub(crate) fn move_to_file(&self, spilled: SpilledSegment) {
         spilled.assert_state();
         let number = spilled.number;
         let frame = self.segment(number).expect("it is in memory until now");

@@ -11,7 +11,7 @@ use niwaki_storage::{CheckpointKind, Csn, Storage, StorageOptions, Xid};
 
 use super::*;
 use crate::xact::directory::FRAMES_KEPT;
-use crate::xact::ended::BYTES_MAX;
+use crate::xact::status_cache::BYTES_MAX;
 use crate::{
     BeginOptions, Durability, Snapshot, Transaction, TransactionManager, TxnOptions, XidStatus,
 };
@@ -60,7 +60,7 @@ impl Database {
         self.commit();
         let states = &self.manager.states;
         let written = states.write_segment(&self.storage, segment_of(early)).unwrap();
-        states.set_aside(written.unwrap());
+        states.move_to_file(written.unwrap());
         (early, running)
     }
 
