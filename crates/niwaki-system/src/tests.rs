@@ -1,6 +1,10 @@
 //! Complete reads of every system relation.
 
+use std::sync::Arc;
+
 use niwaki_catalog::{CatalogState, Error, Key, Oid, SystemSource, builtin_relations};
+use niwaki_env::Env;
+use niwaki_session::Directory;
 use niwaki_types::{Datum, TypeOid};
 
 use super::catalogs::{CATALOGS, INFORMATION, RECORDED, REFUSED};
@@ -76,8 +80,10 @@ fn fits(value: &Datum, kind: TypeOid) -> bool {
     }
 }
 
-fn session() -> niwaki::Session {
-    let database = niwaki::Database::in_memory_without_threads().unwrap();
+/// Returns the definitions of a database with objects of many kinds.
+fn definitions() -> Arc<CatalogState> {
+    let env = Env::memory();
+    let database = niwaki::Database::open_with(env.clone(), niwaki::Options::new()).unwrap();
     let mut session = database.session();
     let script = "create table t (a serial primary key, b text not null default 'x', c int[] unique, check (a > 0));
         create index on t (lower(b), a desc) include (c) where a > 1;
@@ -94,7 +100,11 @@ fn session() -> niwaki::Session {
     for statement in script.split(';') {
         session.execute(statement, ()).unwrap();
     }
-    session
+    drop(session);
+    database.close().unwrap();
+    // The interface for programs does not show definitions.
+    let directory = Directory::open_with(env, niwaki::Options::new()).unwrap();
+    directory.databases().all()[0].catalog().state_arc()
 }
 
 #[test]
@@ -120,8 +130,7 @@ fn what_is_declared_to_be_filled_is_there() {
 
 #[test]
 fn rows_have_the_types_of_their_columns() {
-    let session = session();
-    let state = session.directory().databases().all()[0].catalog().state_arc();
+    let state = definitions();
     let mut filled = 0;
     for relation in state.relations() {
         let Some(view) = &relation.view else { continue };
@@ -147,8 +156,7 @@ fn rows_have_the_types_of_their_columns() {
 
 #[test]
 fn a_key_gives_what_all_rows_have() {
-    let session = session();
-    let state = session.directory().databases().all()[0].catalog().state_arc();
+    let state = definitions();
     let mut tried = 0;
     for relation in state.relations() {
         let Some(view) = &relation.view else { continue };

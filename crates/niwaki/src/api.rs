@@ -312,10 +312,10 @@ impl Session {
     /// # Errors
     /// Syntax errors and errors of the analysis.
     pub fn prepare(&mut self, sql: &str) -> Result<PreparedQuery> {
-        let prepared = self.prepare_text(sql);
+        let prepared = self.inner.prepare_text(sql);
         match prepared {
             Ok(statement) => {
-                self.end_message()?;
+                self.inner.end_message()?;
                 Ok(PreparedQuery { statement })
             }
             Err(error) => {
@@ -346,7 +346,7 @@ impl Session {
         let result = match source {
             QuerySource::Text(sql) if params.count() == 0 => self.simple_query(sql, sink),
             QuerySource::Text(sql) => {
-                let statement = self.prepare_text(sql);
+                let statement = self.inner.prepare_text(sql);
                 statement.and_then(|s| self.run_statement(&s, params, sink))
             }
             QuerySource::Prepared(prepared) => {
@@ -385,8 +385,8 @@ impl Session {
         if let Some(columns) = &statement.described().columns {
             sink.columns(columns)?;
         }
-        self.run_prepared_once(Arc::clone(statement), values, sink)?;
-        self.end_message()
+        self.inner.run_prepared_once(Arc::clone(statement), values, sink)?;
+        self.inner.end_message()
     }
 }
 

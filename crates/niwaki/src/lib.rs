@@ -9,6 +9,9 @@ mod database;
 // A session of a database.
 mod session;
 
+// The methods of a session that a server calls, message by message.
+mod protocol;
+
 // The interface for programs.
 mod api;
 

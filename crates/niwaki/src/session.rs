@@ -1,45 +1,27 @@
 //! A session of a database.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use niwaki_ddl::DataDefinition;
 use niwaki_directory::open_database::OpenDatabase;
-use niwaki_session::Session as WireSession;
+use niwaki_session::Session as InnerSession;
 use niwaki_sql::Result;
 
 use crate::database::Database;
 
 /// One session, which belongs to one thread at a time.
-///
-/// The methods here are for programs. The session dereferences to the one that a server drives
-/// message by message.
 pub struct Session {
     /// Dropped before the session. So the session has the last handle, and settles the account of
     /// memory behind it.
     database: Database,
-    session: WireSession,
+    /// The session below, which has more methods than programs may call.
+    pub(crate) inner: InnerSession,
 }
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.session.fmt(f)
-    }
-}
-
-impl Deref for Session {
-    type Target = WireSession;
-    #[inline]
-    fn deref(&self) -> &WireSession {
-        &self.session
-    }
-}
-
-impl DerefMut for Session {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut WireSession {
-        &mut self.session
+        self.inner.fmt(f)
     }
 }
 
@@ -72,16 +54,15 @@ impl Database {
         settings: &[(String, String)],
     ) -> Result<Session> {
         let directory = self.directory();
-        let session = WireSession::open(directory, &DataDefinition, user, database, settings)?;
-        Ok(Session { database: self.clone(), session })
+        let inner = InnerSession::open(directory, &DataDefinition, user, database, settings)?;
+        Ok(Session { database: self.clone(), inner })
     }
 
     /// Opens a session for the database's own work in one of the databases.
     ///
     /// # Errors
     /// Too many sessions (53300); the database is about to go (3D000).
-    pub(crate) fn session_in(&self, database: &Arc<OpenDatabase>) -> Result<Session> {
-        let session = WireSession::open_in(self.directory(), &DataDefinition, database)?;
-        Ok(Session { database: self.clone(), session })
+    pub(crate) fn session_in(&self, database: &Arc<OpenDatabase>) -> Result<InnerSession> {
+        InnerSession::open_in(self.directory(), &DataDefinition, database)
     }
 }

@@ -480,7 +480,7 @@ fn messages_end_with_sync_failures_and_empty_queries() {
     s.sync(&mut Sink::default()).unwrap();
     let ends: [fn(&mut Session); 4] = [
         |s| s.sync(&mut Sink::default()).unwrap(),
-        |s| s.error(),
+        Session::error,
         |s| s.simple_query("", &mut Sink::default()).unwrap(),
         |s| s.simple_query("vacuum t", &mut Sink::default()).unwrap(),
     ];

@@ -65,3 +65,75 @@ impl Session {
         self.connection.notifications().wake_by(self.id(), wake);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use niwaki_env::Env;
+    use niwaki_sql::utility::{CreateTableAs, Utility};
+    use niwaki_sql::{Result, SqlError};
+    use niwaki_types::{Datum, TypeOid};
+
+    use crate::directory::{Directory, Options};
+    use crate::result::ResultSink;
+    use crate::session::definitions::Definitions;
+    use crate::session::handle::Session;
+
+    /// Refuses all statements that define.
+    struct Nothing;
+
+    impl Definitions<Session> for Nothing {
+        fn run(
+            &self,
+            _: &mut Session,
+            _: &Utility,
+            _: &str,
+            _: &mut dyn ResultSink,
+        ) -> Result<&'static str> {
+            Err(SqlError::unsupported("defining"))
+        }
+        fn run_in_steps(
+            &self,
+            _: &mut Session,
+            _: &Utility,
+            _: &mut dyn ResultSink,
+        ) -> Result<&'static str> {
+            Err(SqlError::unsupported("defining"))
+        }
+        fn create_table_as(
+            &self,
+            _: &mut Session,
+            _: &CreateTableAs,
+            _: &str,
+            _: &[(TypeOid, Datum)],
+            _: &mut dyn ResultSink,
+        ) -> Result<Option<u64>> {
+            Err(SqlError::unsupported("defining"))
+        }
+    }
+
+    fn listen(session: &mut Session) -> Result<()> {
+        session.ensure_transaction()?;
+        session.listen("x");
+        session.commit()
+    }
+
+    /// The bound of the queue counts the listeners at the reservation; one more would exceed it.
+    #[test]
+    fn nobody_begins_to_listen_between_reservation_and_delivery() {
+        let directory = Directory::open_with(Env::memory(), Options::new()).unwrap();
+        let impatient = [("lock_timeout".to_owned(), "1ms".to_owned())];
+        let open = |settings: &[(String, String)]| {
+            Session::open(&directory, &Nothing, "postgres", "postgres", settings).unwrap()
+        };
+        let (mut sender, mut listener) = (open(&[]), open(&impatient));
+        sender.ensure_transaction().unwrap();
+        sender.notify("x", "sent").unwrap();
+        let transaction = sender.open_transaction().unwrap();
+        let notifications = sender.connection.notifications();
+        sender.messages.pending().before_commit(transaction, notifications).unwrap();
+        assert_eq!(listen(&mut listener).unwrap_err().sqlstate, "55P03");
+        sender.commit().unwrap();
+        listen(&mut listener).unwrap();
+        assert_eq!(listener.take_notification(), None);
+    }
+}

@@ -2,57 +2,54 @@
 //! column of a domain stores the base type of the domain.
 
 use niwaki_catalog::{CatalogState, Column, Oid, Relation};
-use niwaki_session::type_in_sql;
+use niwaki_session::{Session, type_in_sql};
 use niwaki_sql::types::format_type;
 use niwaki_types::{ColumnType, Datum, TypeOid, quote_identifier};
 
 use crate::Result;
-use crate::session::Session;
 
-impl Session {
-    /// Checks a column of a user-defined type, or of arrays of one, and returns what is wrong.
-    /// Reads the whole table.
-    pub(crate) fn unlabelled(
-        &mut self,
-        state: &CatalogState,
-        table: &Relation,
-        column: &Column,
-    ) -> Result<Option<String>> {
-        let oid = TypeOid(column.type_oid);
-        if let Some(wrong) = wrong_domain(state, column) {
-            return Ok(Some(wrong));
-        }
-        let Some(number) = oid.user_number().filter(|_| !table.unpopulated) else {
-            return Ok(None);
-        };
-        let name = &column.name;
-        if state.user_type(Oid(number)).is_none() {
-            return Ok(Some(format!("column {name} is of type {number}, which does not exist")));
-        }
-        // Composite values were checked where their rows were read.
-        if oid.element().unwrap_or(oid).is_composite() {
-            return Ok(None);
-        }
-        // Qualified, since columns of the table may have any names.
-        let column = format!("t.{}", quote_identifier(name));
-        let (value, from) = match oid.element() {
-            None => (column, String::new()),
-            Some(_) => ("u.element".to_owned(), format!(", unnest({column}) u(element)")),
-        };
-        let label_type = ColumnType::new(oid.element().unwrap_or(oid));
-        let sql = format!(
-            "SELECT {value} FROM {} t{from} WHERE {value} <> ALL (enum_range(NULL::{})) LIMIT 1",
-            self.qualified_name(table),
-            type_in_sql(state, label_type)
-        );
-        self.ensure_transaction()?;
-        let found = self.internal_query(&sql)?.into_iter().flatten().next();
-        self.end_implicit()?;
-        Ok(found.map(|value| {
-            let position = if let Datum::Enum(_, position) = value { position } else { 0 };
-            format!("column {name} has the position {position}, which is none of a label")
-        }))
+/// Checks a column of a user-defined type, or of arrays of one, and returns what is wrong.
+/// Reads the whole table.
+pub(crate) fn unlabelled(
+    session: &mut Session,
+    state: &CatalogState,
+    table: &Relation,
+    column: &Column,
+) -> Result<Option<String>> {
+    let oid = TypeOid(column.type_oid);
+    if let Some(wrong) = wrong_domain(state, column) {
+        return Ok(Some(wrong));
     }
+    let Some(number) = oid.user_number().filter(|_| !table.unpopulated) else {
+        return Ok(None);
+    };
+    let name = &column.name;
+    if state.user_type(Oid(number)).is_none() {
+        return Ok(Some(format!("column {name} is of type {number}, which does not exist")));
+    }
+    // Composite values were checked where their rows were read.
+    if oid.element().unwrap_or(oid).is_composite() {
+        return Ok(None);
+    }
+    // Qualified, since columns of the table may have any names.
+    let column = format!("t.{}", quote_identifier(name));
+    let (value, from) = match oid.element() {
+        None => (column, String::new()),
+        Some(_) => ("u.element".to_owned(), format!(", unnest({column}) u(element)")),
+    };
+    let label_type = ColumnType::new(oid.element().unwrap_or(oid));
+    let sql = format!(
+        "SELECT {value} FROM {} t{from} WHERE {value} <> ALL (enum_range(NULL::{})) LIMIT 1",
+        session.qualified_name(table),
+        type_in_sql(state, label_type)
+    );
+    session.ensure_transaction()?;
+    let found = session.internal_query(&sql)?.into_iter().flatten().next();
+    session.end_implicit()?;
+    Ok(found.map(|value| {
+        let position = if let Datum::Enum(_, position) = value { position } else { 0 };
+        format!("column {name} has the position {position}, which is none of a label")
+    }))
 }
 
 /// Checks the domain of a column, and returns what is wrong: the column must store the base type of
@@ -89,11 +86,11 @@ mod tests {
             run(&format!("insert into t values ('{value}'), (null)"));
             assert_eq!(database.check().unwrap().violations, []);
             run("begin");
-            let state = session.state().clone();
+            let state = session.inner.state().clone();
             let known = state.user_types().next().unwrap();
             let kind = TypeKind::Enum(known.labels()[..1].to_vec());
             let fewer = TypeDefinition { kind, ..TypeDefinition::clone(known) };
-            let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+            let (transaction, catalog) = session.inner.transaction_and_catalog().unwrap();
             catalog.update_type(transaction, fewer).unwrap();
             session.execute("commit", ()).unwrap();
             let found = database.check().unwrap().violations;
@@ -112,14 +109,14 @@ mod tests {
         run("create table t (x short)");
         assert_eq!(database.check().unwrap().violations, []);
         run("begin");
-        let state = session.state().clone();
+        let state = session.inner.state().clone();
         let known = state.user_types().next().unwrap();
         let domain = DomainDefinition { typmod: 8, ..known.domain().unwrap().clone() };
         let other = TypeDefinition {
             kind: TypeKind::Domain(Box::new(domain)),
             ..TypeDefinition::clone(known)
         };
-        let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+        let (transaction, catalog) = session.inner.transaction_and_catalog().unwrap();
         catalog.update_type(transaction, other).unwrap();
         session.execute("commit", ()).unwrap();
         let found = database.check().unwrap().violations;

@@ -116,12 +116,12 @@ mod tests {
             session.execute(statement, ()).unwrap();
         }
         // Defaults as they were stored before numbers.
-        let state = session.state();
+        let state = session.inner.state();
         let mut table = state.lookup(PUBLIC_SCHEMA, "t").unwrap().definition.clone();
         table.columns[0].default = Some("nextval('public.t_id_seq'::regclass)".to_owned());
         table.columns[1].default = Some("f()".to_owned());
         table.columns[2].default = Some("'ok'::mood::text || lower('X')".to_owned());
-        let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+        let (transaction, catalog) = session.inner.transaction_and_catalog().unwrap();
         catalog.update(transaction, table).unwrap();
         session.execute("commit", ()).unwrap();
         assert_eq!(database.check().unwrap().violations, []);
@@ -160,10 +160,10 @@ mod tests {
         assert_eq!(database.check().unwrap().violations, []);
         // No statement makes this state: function and type go, but the texts that name them stay.
         session.execute("begin", ()).unwrap();
-        let state = session.state();
+        let state = session.inner.state();
         let function = state.functions().into_iter().find(|found| found.name == "f").unwrap().oid;
         let mood = state.lookup_type(PUBLIC_SCHEMA, "mood").unwrap().oid;
-        let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+        let (transaction, catalog) = session.inner.transaction_and_catalog().unwrap();
         catalog.remove_function(transaction, function).unwrap();
         catalog.remove_type(transaction, mood).unwrap();
         session.execute("commit", ()).unwrap();

@@ -1,58 +1,55 @@
 //! Check of partitions (invariant T5): their columns, indexes and rows fit the partitioned table.
 
 use niwaki_catalog::{CatalogState, Relation};
+use niwaki_session::Session;
 
 use crate::Result;
-use crate::session::Session;
 
-impl Session {
-    /// Checks a partition, and returns what is wrong with it. Reads the whole partition.
-    pub(crate) fn misplaced(
-        &mut self,
-        state: &CatalogState,
-        partition: &Relation,
-    ) -> Result<Option<String>> {
-        let Some(of) = &partition.partition_of else { return Ok(None) };
-        let parent = state.relation(of.parent);
-        let Some((parent, partitions)) = parent.and_then(|p| Some((p, p.partitions.as_ref()?)))
-        else {
-            return Ok(Some(format!("relation {} has no partitions", of.parent)));
-        };
-        if !partitions.members.iter().any(|member| member.relation.oid == partition.oid) {
-            return Ok(Some("its bound cannot be read".to_owned()));
-        }
-        let columns = |relation: &Relation| {
-            let mut all: Vec<(String, _)> = relation
-                .visible_columns()
-                .map(|(_, column)| (column.name.clone(), column.type_oid))
-                .collect();
-            all.sort();
-            all
-        };
-        if columns(parent) != columns(partition) {
-            return Ok(Some(format!("its columns are not those of {}", parent.name)));
-        }
-        for index in &parent.indexes {
-            let parts = partition.indexes.iter();
-            let parts = parts.filter(|own| own.definition.part_of == Some(index.oid));
-            let parts: Vec<_> = parts.collect();
-            // An index that is not valid may wait for its parts.
-            if parts.len() > 1 || parts.is_empty() && index.definition.valid {
-                let found = parts.len();
-                return Ok(Some(format!("it has {found} parts of index {}", index.name)));
-            }
-            if index.definition.valid && parts.iter().any(|part| !part.definition.valid) {
-                return Ok(Some(format!("its part of index {} is not valid", index.name)));
-            }
-        }
-        if let Some(wrong) = wrong_parts(parent, partition) {
-            return Ok(Some(wrong));
-        }
-        self.ensure_transaction()?;
-        let belongs = self.belongs(partition.oid);
-        self.end_implicit()?;
-        Ok((!belongs?).then(|| "a row belongs to another partition".to_owned()))
+/// Checks a partition, and returns what is wrong with it. Reads the whole partition.
+pub(crate) fn misplaced(
+    session: &mut Session,
+    state: &CatalogState,
+    partition: &Relation,
+) -> Result<Option<String>> {
+    let Some(of) = &partition.partition_of else { return Ok(None) };
+    let parent = state.relation(of.parent);
+    let Some((parent, partitions)) = parent.and_then(|p| Some((p, p.partitions.as_ref()?))) else {
+        return Ok(Some(format!("relation {} has no partitions", of.parent)));
+    };
+    if !partitions.members.iter().any(|member| member.relation.oid == partition.oid) {
+        return Ok(Some("its bound cannot be read".to_owned()));
     }
+    let columns = |relation: &Relation| {
+        let mut all: Vec<(String, _)> = relation
+            .visible_columns()
+            .map(|(_, column)| (column.name.clone(), column.type_oid))
+            .collect();
+        all.sort();
+        all
+    };
+    if columns(parent) != columns(partition) {
+        return Ok(Some(format!("its columns are not those of {}", parent.name)));
+    }
+    for index in &parent.indexes {
+        let parts = partition.indexes.iter();
+        let parts = parts.filter(|own| own.definition.part_of == Some(index.oid));
+        let parts: Vec<_> = parts.collect();
+        // An index that is not valid may wait for its parts.
+        if parts.len() > 1 || parts.is_empty() && index.definition.valid {
+            let found = parts.len();
+            return Ok(Some(format!("it has {found} parts of index {}", index.name)));
+        }
+        if index.definition.valid && parts.iter().any(|part| !part.definition.valid) {
+            return Ok(Some(format!("its part of index {} is not valid", index.name)));
+        }
+    }
+    if let Some(wrong) = wrong_parts(parent, partition) {
+        return Ok(Some(wrong));
+    }
+    session.ensure_transaction()?;
+    let belongs = session.belongs(partition.oid);
+    session.end_implicit()?;
+    Ok((!belongs?).then(|| "a row belongs to another partition".to_owned()))
 }
 
 /// Checks the partition's parts of the foreign keys and triggers of its table, and returns what is
@@ -87,6 +84,7 @@ fn wrong_parts(parent: &Relation, partition: &Relation) -> Option<String> {
 mod tests {
     use niwaki_catalog::{PUBLIC_SCHEMA, PartitionBound, RangeValue};
 
+    use super::misplaced;
     use crate::Database;
 
     /// Makes states that no statement makes: other bounds, an index or a foreign key without a
@@ -124,7 +122,7 @@ mod tests {
             (10, "trigger other is part of one that t has not"),
         ] {
             session.execute("begin", ()).unwrap();
-            let state = session.state();
+            let state = session.inner.state();
             let mut table = state.lookup(PUBLIC_SCHEMA, "u").unwrap().definition.clone();
             let mut index = state.lookup(PUBLIC_SCHEMA, "u_pkey").unwrap().definition.clone();
             let of = table.partition_of.as_mut().unwrap();
@@ -153,7 +151,7 @@ mod tests {
                     table.triggers.push(other);
                 }
             }
-            let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+            let (transaction, catalog) = session.inner.transaction_and_catalog().unwrap();
             catalog.update(transaction, index).unwrap();
             if wrong != 4 {
                 catalog.update(transaction, table).unwrap();
@@ -162,7 +160,7 @@ mod tests {
                 above.partition_key = None;
                 catalog.update(transaction, above).unwrap();
             }
-            let state = session.state();
+            let state = session.inner.state();
             let partition = state.lookup(PUBLIC_SCHEMA, "u").unwrap();
             let found = match wrong {
                 // Rows are read only once the definition is committed.
@@ -175,13 +173,13 @@ mod tests {
                     let mut table = partition.definition.clone();
                     table.partition_of.as_mut().unwrap().bound =
                         PartitionBound::Range { from: value("0"), to: value("10") };
-                    let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+                    let (transaction, catalog) = session.inner.transaction_and_catalog().unwrap();
                     catalog.update(transaction, table).unwrap();
                     session.execute("commit", ()).unwrap();
                     session.execute("begin", ()).unwrap();
                     found[0].detail.clone()
                 }
-                _ => session.misplaced(&state, partition).unwrap().unwrap(),
+                _ => misplaced(&mut session.inner, &state, partition).unwrap().unwrap(),
             };
             assert!(found.contains(detail), "{wrong}: {found}");
             session.execute("rollback", ()).unwrap();

@@ -4,31 +4,29 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, FunctionDefinition, FunctionLanguage, Relation, Trigger};
+use niwaki_session::Session;
 
 use crate::Result;
-use crate::session::Session;
 
-impl Session {
-    /// Checks a view, and returns what is wrong with it.
-    pub(crate) fn unreadable(&mut self, view: &Relation) -> Result<Option<String>> {
-        self.ensure_transaction()?;
-        let found = self.with_analysis(|context| niwaki_sql::check_view(view, context));
-        self.end_implicit()?;
-        Ok(found.err().map(|error| error.message.clone()))
-    }
+/// Checks a view, and returns what is wrong with it.
+pub(crate) fn unreadable(session: &mut Session, view: &Relation) -> Result<Option<String>> {
+    session.ensure_transaction()?;
+    let found = session.with_analysis(|context| niwaki_sql::check_view(view, context));
+    session.end_implicit()?;
+    Ok(found.err().map(|error| error.message.clone()))
+}
 
-    /// Checks a trigger of a table, and returns what is wrong with it.
-    pub(crate) fn unfireable(
-        &mut self,
-        table: &Arc<Relation>,
-        trigger: &Trigger,
-    ) -> Result<Option<String>> {
-        self.ensure_transaction()?;
-        let found =
-            self.with_analysis(|context| niwaki_sql::check_stored_trigger(trigger, table, context));
-        self.end_implicit()?;
-        Ok(found.err().map(|error| error.message.clone()))
-    }
+/// Checks a trigger of a table, and returns what is wrong with it.
+pub(crate) fn unfireable(
+    session: &mut Session,
+    table: &Arc<Relation>,
+    trigger: &Trigger,
+) -> Result<Option<String>> {
+    session.ensure_transaction()?;
+    let found =
+        session.with_analysis(|context| niwaki_sql::check_stored_trigger(trigger, table, context));
+    session.end_implicit()?;
+    Ok(found.err().map(|error| error.message.clone()))
 }
 
 /// Checks a function, and returns what is wrong with it.
@@ -67,10 +65,10 @@ mod tests {
         assert_eq!(database.check().unwrap().violations, []);
         // No statement makes this state: a column of another type under the view.
         session.execute("begin", ()).unwrap();
-        let state = session.state();
+        let state = session.inner.state();
         let mut table = state.lookup(PUBLIC_SCHEMA, "t").unwrap().definition.clone();
         table.columns[0].type_oid = 20;
-        let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+        let (transaction, catalog) = session.inner.transaction_and_catalog().unwrap();
         catalog.update(transaction, table).unwrap();
         session.execute("commit", ()).unwrap();
         let found = database.check().unwrap().violations;
@@ -94,7 +92,7 @@ mod tests {
         for wrong in 0..4 {
             // No statement makes these states.
             session.execute("begin", ()).unwrap();
-            let state = session.state();
+            let state = session.inner.state();
             let mut table = state.lookup(PUBLIC_SCHEMA, "t").unwrap().definition.clone();
             let trigger = &mut table.triggers[0];
             match wrong {
@@ -103,7 +101,7 @@ mod tests {
                 2 => trigger.function = niwaki_catalog::Oid(99_999),
                 _ => trigger.update = false,
             }
-            let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+            let (transaction, catalog) = session.inner.transaction_and_catalog().unwrap();
             let before = state.lookup(PUBLIC_SCHEMA, "t").unwrap().definition.clone();
             catalog.update(transaction, table).unwrap();
             session.execute("commit", ()).unwrap();
@@ -112,7 +110,7 @@ mod tests {
             assert_eq!((&*found[0].invariant, &*found[0].file), ("T3", "t"));
             broken.push(found[0].detail.clone());
             session.execute("begin", ()).unwrap();
-            let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+            let (transaction, catalog) = session.inner.transaction_and_catalog().unwrap();
             catalog.update(transaction, before).unwrap();
             session.execute("commit", ()).unwrap();
         }
@@ -120,9 +118,9 @@ mod tests {
         assert_eq!(broken.len(), 4, "{broken:?}");
         // The body of the function is invalid.
         session.execute("begin", ()).unwrap();
-        let state = session.state();
+        let state = session.inner.state();
         let function = state.functions()[0];
-        let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+        let (transaction, catalog) = session.inner.transaction_and_catalog().unwrap();
         let body = "return".to_owned();
         let function = niwaki_catalog::FunctionDefinition { body, ..(**function).clone() };
         catalog.update_function(transaction, function).unwrap();
@@ -143,9 +141,9 @@ mod tests {
         assert_eq!(database.check().unwrap().violations, []);
         // No statement makes this state: the function loses one of its types.
         session.execute("begin", ()).unwrap();
-        let state = session.state();
+        let state = session.inner.state();
         let pair = state.lookup_type(PUBLIC_SCHEMA, "pair").unwrap().oid;
-        let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+        let (transaction, catalog) = session.inner.transaction_and_catalog().unwrap();
         catalog.remove_type(transaction, pair).unwrap();
         session.execute("commit", ()).unwrap();
         let found = database.check().unwrap().violations;
@@ -166,12 +164,12 @@ mod tests {
         assert_eq!(database.check().unwrap().violations, []);
         // No statement makes this state: the view does not depend on a column any more.
         session.execute("begin", ()).unwrap();
-        let state = session.state();
+        let state = session.inner.state();
         let mut view = state.lookup(PUBLIC_SCHEMA, "v").unwrap().definition.clone();
         let sources = &mut view.query.as_mut().unwrap().sources;
         assert_eq!(sources[0].columns, [0, 1]);
         sources[0].columns = vec![0];
-        let (transaction, catalog) = session.transaction_and_catalog().unwrap();
+        let (transaction, catalog) = session.inner.transaction_and_catalog().unwrap();
         catalog.update(transaction, view).unwrap();
         session.execute("commit", ()).unwrap();
         let found = database.check().unwrap().violations;

@@ -6,14 +6,16 @@ use niwaki_catalog::{CatalogState, FIRST_DATABASE};
 use niwaki_directory::databases::Databases;
 use niwaki_directory::open_database::OpenDatabase;
 use niwaki_env::hash::{HashMap, HashSet};
+use niwaki_session::Session;
 use niwaki_storage::{Corruption, FIRST_FILE, RelFileId};
 use niwaki_table::Table;
 
 use crate::Result;
+use crate::check::enum_values::unlabelled;
 use crate::check::expressions::unreadable_expressions;
-use crate::check::views::unrunnable;
+use crate::check::partitions::misplaced;
+use crate::check::views::{unfireable, unreadable, unrunnable};
 use crate::database::Database;
-use crate::session::Session;
 
 /// One broken invariant that [`Database::check`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +144,7 @@ fn check_partitions(
         return Ok(());
     }
     for table in state.tables().filter(|table| table.partition_of.is_some()) {
-        let found = session.misplaced(state, table)?;
+        let found = misplaced(session, state, table)?;
         report.violations.extend(found.map(|detail| Violation {
             file: table.name.clone(),
             block: None,
@@ -162,7 +164,7 @@ fn check_views(
     report: &mut CheckReport,
 ) -> Result<()> {
     for view in state.in_order().into_iter().filter(|relation| relation.query.is_some()) {
-        if let Some(detail) = session.unreadable(view)? {
+        if let Some(detail) = unreadable(session, view)? {
             report.violations.push(Violation {
                 file: view.name.clone(),
                 block: None,
@@ -191,7 +193,7 @@ fn check_triggers(
         });
     };
     for (table, trigger) in state.triggers() {
-        if let Some(detail) = session.unfireable(table, trigger)? {
+        if let Some(detail) = unfireable(session, table, trigger)? {
             violation(&table.name, detail);
         }
     }
@@ -211,7 +213,7 @@ fn check_enums(
 ) -> Result<()> {
     for table in state.with_rows() {
         for (_, column) in table.visible_columns() {
-            let found = session.unlabelled(state, table, column)?;
+            let found = unlabelled(session, state, table, column)?;
             report.violations.extend(found.map(|detail| Violation {
                 file: table.name.clone(),
                 block: None,
@@ -327,9 +329,10 @@ fn of_file(corruption: &Corruption) -> Violation {
 
 #[cfg(test)]
 mod tests {
+    use niwaki_catalog::RelationDefinition;
     use niwaki_storage::{RelFile, Xid};
 
-    use crate::Database;
+    use crate::{Database, Session};
 
     fn found(database: &Database) -> Vec<(String, String)> {
         let violations = database.check().unwrap().violations;
@@ -353,5 +356,75 @@ mod tests {
         let of_t = files.into_iter().max_by_key(|file| file.id).unwrap();
         storage.drop_file(of_t).unwrap();
         assert!(found(&database).contains(&named(of_t)));
+    }
+
+    /// Breaks T6 on purpose, within a database and between two.
+    #[test]
+    fn a_file_of_two_relations_is_found() {
+        let database = Database::in_memory_without_threads().unwrap();
+        let mut first = database.session();
+        first.execute("create table t (a int)", ()).unwrap();
+        first.execute("create database d template postgres", ()).unwrap();
+        let mut other = database.session_as("postgres", "d", &[]).unwrap();
+        other.execute("create table u (a int)", ()).unwrap();
+        let found = || -> Vec<String> {
+            let report = database.check().unwrap();
+            report
+                .violations
+                .into_iter()
+                .map(|v| format!("{}: {}", v.invariant, v.detail))
+                .collect()
+        };
+        assert_eq!(found(), Vec::<String>::new());
+        let file_of = |session: &mut Session, name: &str| {
+            let state = session.inner.state();
+            let table = state.relations().find(|relation| relation.name == name).cloned();
+            table.unwrap().definition.clone()
+        };
+        let (here, there) = (file_of(&mut first, "t"), file_of(&mut other, "t"));
+        assert_ne!(here.file, there.file, "a copy has files of its own");
+        let own = file_of(&mut other, "u");
+        for file in [there.file, here.file] {
+            let broken = RelationDefinition { file, ..own.clone() };
+            other.execute("begin", ()).unwrap();
+            let (transaction, catalog) = other.inner.transaction_and_catalog().unwrap();
+            catalog.update(transaction, broken).unwrap();
+            other.execute("commit", ()).unwrap();
+            let found = found();
+            assert!(found.iter().any(|v| v.starts_with("T6: belongs to two")), "{found:?}");
+        }
+    }
+
+    /// A row of a foreign key that was marked as proved and is not.
+    #[test]
+    fn a_row_that_refers_to_none_is_found() {
+        let database = Database::in_memory_without_threads().unwrap();
+        let mut session = database.session();
+        let mut run = |sql: &str| session.execute(sql, ()).unwrap();
+        run("create table parent (a int, b text, primary key (a, b))");
+        run("create table child (a int, b text, n int)");
+        run("insert into parent values (1, 'one')");
+        run("insert into child values (1, 'one', 1), (2, null, 2)");
+        run("alter table child add constraint known foreign key (a, b) references parent");
+        assert_eq!(database.check_foreign_keys().unwrap(), []);
+        run("alter table child drop constraint known");
+        run("insert into child values (2, 'two', 3)");
+        run(
+            "alter table child add constraint known foreign key (a, b) references parent not valid",
+        );
+        assert_eq!(database.check_foreign_keys().unwrap(), [], "nobody says that it holds");
+        // Marks the constraint as proved.
+        run("begin");
+        let state = session.inner.state();
+        let known = state.tables().find(|table| table.name == "child").unwrap();
+        let mut definition = known.definition.clone();
+        definition.foreign_keys[0].not_valid = false;
+        let (transaction, catalog) = session.inner.transaction_and_catalog().unwrap();
+        catalog.update(transaction, definition).unwrap();
+        session.execute("commit", ()).unwrap();
+        let found = database.check_foreign_keys().unwrap();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((&*found[0].invariant, &*found[0].file), ("known", "child"));
+        assert_eq!(found[0].detail, "Key (a, b)=(2, two) is not present in table \"parent\".");
     }
 }
