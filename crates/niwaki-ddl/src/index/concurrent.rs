@@ -208,9 +208,9 @@ impl Definer<'_> {
         self.session.ensure_transaction()?;
         let result = run(self);
         match result {
-            Ok(value) => self.session.commit().map(|()| value),
+            Ok(value) => self.session.end_implicit().map(|()| value),
             Err(error) => {
-                self.session.rollback();
+                self.session.undo_implicit();
                 Err(error)
             }
         }
@@ -236,9 +236,9 @@ impl Definer<'_> {
             },
         );
         match waited {
-            Ok(()) => self.session.commit(),
+            Ok(()) => self.session.end_implicit(),
             Err(error) => {
-                self.session.rollback();
+                self.session.undo_implicit();
                 Err(error.into())
             }
         }

@@ -483,7 +483,7 @@ impl Session {
     /// Ends the implicit transaction of one of the program's own statements.
     ///
     /// # Errors
-    /// The errors of [`Session::commit`].
+    /// The errors of the commit.
     pub fn end_message(&mut self) -> Result<()> {
         let result = self.end_implicit();
         self.note_rest();

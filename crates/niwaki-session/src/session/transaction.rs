@@ -88,7 +88,8 @@ impl Session {
     /// Commits an implicit transaction. Does nothing in a block.
     ///
     /// # Errors
-    /// The errors of [`Session::commit`].
+    /// A check that fails, an error of a held cursor, write errors. The transaction is then rolled
+    /// back.
     pub fn end_implicit(&mut self) -> Result<()> {
         match self.block.state() {
             Block::Implicit => self.commit()?,
@@ -99,12 +100,19 @@ impl Session {
         Ok(())
     }
 
-    /// Commits the open transaction, if there is one.
+    /// Rolls back an implicit transaction. Does nothing in a block.
+    pub fn undo_implicit(&mut self) {
+        if self.block.state() == Block::Implicit {
+            self.rollback();
+        }
+    }
+
+    /// Commits the open transaction, if there is one. The block may have failed.
     ///
     /// # Errors
     /// A check that fails, an error of a held cursor, write errors. The transaction is then rolled
     /// back.
-    pub fn commit(&mut self) -> Result<()> {
+    pub(crate) fn commit(&mut self) -> Result<()> {
         if self.transaction.is_some()
             && let Err(error) = self.prepare_commit()
         {
@@ -161,8 +169,7 @@ impl Session {
     ///
     /// # Errors
     /// A check that fails, an error of a held cursor, no room for messages.
-    #[doc(hidden)]
-    pub fn prepare_commit(&mut self) -> Result<()> {
+    fn prepare_commit(&mut self) -> Result<()> {
         self.check_before_commit()?;
         self.hold_cursors()?;
         self.close_portals();
@@ -176,7 +183,7 @@ impl Session {
     }
 
     /// Rolls back the open transaction, if there is one.
-    pub fn rollback(&mut self) {
+    pub(crate) fn rollback(&mut self) {
         self.abandon_transaction();
         self.block.set(Block::Idle);
     }
