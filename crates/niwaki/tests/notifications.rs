@@ -149,6 +149,7 @@ fn advisory_locks_are_part_of_deadlocks() {
     until_blocked(&database, id);
     let found = run(&mut a, "insert into t values (1)");
     let other = if found.is_empty() {
+        // The waiting session that ran the deadlock check is the victim.
         waiter.join().unwrap()
     } else {
         drop(a);
