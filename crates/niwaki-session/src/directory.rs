@@ -257,7 +257,7 @@ impl Directory {
     }
 
     /// Returns the settings with which sessions begin.
-    pub fn settings_of_sessions(&self) -> Settings {
+    pub(crate) fn settings_of_sessions(&self) -> Settings {
         let mut settings = self.inner.settings.for_session();
         // Relaxed: the port orders nothing else, and is set before any session can connect.
         match self.inner.port.load(Ordering::Relaxed) {
@@ -274,7 +274,7 @@ impl Directory {
     }
 
     /// Returns when the directory was opened, in microseconds since 1970.
-    pub fn opened_us(&self) -> i64 {
+    pub(crate) fn opened_us(&self) -> i64 {
         self.inner.opened_us
     }
 
@@ -415,7 +415,7 @@ impl Directory {
     }
 
     /// Returns the index builds that run.
-    pub fn builds(&self) -> &Arc<Builds> {
+    pub(crate) fn builds(&self) -> &Arc<Builds> {
         &self.inner.builds
     }
 
