@@ -437,7 +437,7 @@ fn who_draws_from_a_sequence_waits_for_those_who_change_it() {
         a.execute("commit", ()).unwrap();
         let drawn = drawn.recv().unwrap();
         if let Some(next) = next {
-            assert_eq!(drawn.unwrap(), next, "{change}")
+            assert_eq!(drawn.unwrap(), next, "{change}");
         } else {
             let error = drawn.unwrap_err();
             assert!(error.message.starts_with("could not open relation with OID"), "{error}");

@@ -104,9 +104,9 @@ impl Definer<'_> {
         for member in table.partitions.iter().flat_map(|partitions| &partitions.members) {
             let below = self.current(member.relation.oid)?;
             if below.is_partitioned() {
-                self.add_column_above(&below, spec, false)?
+                self.add_column_above(&below, spec, false)?;
             } else {
-                self.add_column(&below, spec, &[], false)?
+                self.add_column(&below, spec, &[], false)?;
             }
         }
         Ok(())

@@ -35,9 +35,9 @@ impl Definer<'_> {
         for (at, of) in new.columns.iter().enumerate() {
             let name = names.get(at).unwrap_or(&of.name);
             if materialized {
-                self.refuse_unstored(name, of.column_type.oid)?
+                self.refuse_unstored(name, of.column_type.oid)?;
             } else {
-                refuse_pseudo(name, of.column_type.oid)?
+                refuse_pseudo(name, of.column_type.oid)?;
             }
             if of.collation == Some(Oid::INVALID) {
                 return Err(undetermined(if materialized {

@@ -262,9 +262,9 @@ fn indexes(work: &mut Work<'_>) {
         keys.windows(2).any(|pair| pair[0] == pair[1])
     };
     if two_alike {
-        fails(work.session, "create unique index more on kept (key)", "23505")
+        fails(work.session, "create unique index more on kept (key)", "23505");
     } else {
-        work.all(&["create unique index more on kept (key)", "drop index more"])
+        work.all(&["create unique index more on kept (key)", "drop index more"]);
     }
 }
 
