@@ -1,4 +1,5 @@
-//! Parts of a session's state. Each part keeps its fields to itself.
+//! Parts of a session's state. Each part keeps its fields to itself. Only the records in `block`
+//! have open fields.
 //!
 //! - `block`, `deferred`: states of a block, and deferred checks.
 //! - `identity`: the session as others know it.
