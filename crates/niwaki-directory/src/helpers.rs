@@ -22,6 +22,7 @@ impl Helpers {
 
     /// Returns the limit of a session whose setting allows `of_all` workers of all sessions
     /// together.
+    #[inline]
     pub fn limited(&self, of_all: usize) -> LimitedHelpers<'_> {
         LimitedHelpers { helpers: self, of_all }
     }

@@ -279,6 +279,7 @@ impl Directory {
     }
 
     /// Returns the counter of parallel workers.
+    #[inline]
     pub fn helpers(&self) -> &Helpers {
         &self.inner.helpers
     }
@@ -381,6 +382,7 @@ impl Directory {
     }
 
     /// Returns the environment that the database runs in.
+    #[inline]
     pub fn env(&self) -> &Env {
         &self.inner.env
     }
@@ -420,11 +422,13 @@ impl Directory {
     }
 
     /// Returns the open databases.
+    #[inline]
     pub fn databases(&self) -> &Arc<Databases> {
         &self.inner.databases
     }
 
     /// Returns the engine.
+    #[inline]
     pub fn engine(&self) -> &Arc<Engine> {
         &self.inner.engine
     }
@@ -435,6 +439,7 @@ impl Directory {
     }
 
     /// Returns the transaction manager.
+    #[inline]
     pub fn transactions(&self) -> &Arc<TransactionManager> {
         &self.inner.transactions
     }

@@ -82,6 +82,7 @@ impl Database {
     }
 
     /// Returns the open directory.
+    #[inline]
     pub(crate) fn directory(&self) -> &Directory {
         &self.directory
     }
@@ -159,6 +160,7 @@ impl Database {
     }
 
     /// Returns the environment that the database runs in.
+    #[inline]
     pub fn env(&self) -> &Env {
         self.directory.env()
     }

@@ -27,6 +27,7 @@ impl fmt::Debug for Session {
 
 impl Session {
     /// Returns the database.
+    #[inline]
     pub fn database(&self) -> &Database {
         &self.database
     }

@@ -99,6 +99,7 @@ impl Session {
     ///
     /// # Errors
     /// 26000 when no statement has this name.
+    #[inline]
     pub fn statement(&mut self, name: &str) -> Result<&Prepared> {
         let named = self.statements.get(name).ok_or_else(|| no_statement(name))?;
         Ok(&named.statement.described)
@@ -191,6 +192,7 @@ impl Session {
     ///
     /// # Errors
     /// 34000 when there is no such portal.
+    #[inline]
     pub fn portal_columns(&self, portal: &str) -> Result<&[ColumnInfo]> {
         let portal = self.portals.get(portal).ok_or_else(|| no_portal(portal))?;
         Ok(portal.statement.described.columns.as_deref().unwrap_or_default())
@@ -201,6 +203,7 @@ impl Session {
     ///
     /// # Errors
     /// 34000 when there is no such portal.
+    #[inline]
     pub fn portal_returns_rows(&self, portal: &str) -> Result<bool> {
         let portal = self.portals.get(portal).ok_or_else(|| no_portal(portal))?;
         Ok(portal.statement.described.columns.is_some())
@@ -211,6 +214,7 @@ impl Session {
     ///
     /// # Errors
     /// 34000 when there is no such portal.
+    #[inline]
     pub fn portal_formats(&self, portal: &str) -> Result<&ResultFormats> {
         let portal = self.portals.get(portal).ok_or_else(|| no_portal(portal))?;
         Ok(&portal.formats)
@@ -220,6 +224,7 @@ impl Session {
     ///
     /// # Errors
     /// 34000 when there is no such portal.
+    #[inline]
     pub fn set_portal_formats(&mut self, portal: &str, formats: ResultFormats) -> Result<()> {
         let portal = self.portals.get_mut(portal).ok_or_else(|| no_portal(portal))?;
         portal.formats = formats;
@@ -426,11 +431,13 @@ impl Session {
     }
 
     /// Forgets a prepared statement. A name without a statement is no error.
+    #[inline]
     pub fn close_statement(&mut self, name: &str) {
         self.statements.remove(name);
     }
 
     /// Forgets a portal. A name without a portal is no error.
+    #[inline]
     pub fn close_portal(&mut self, name: &str) {
         self.portals.close(name);
     }
@@ -440,6 +447,7 @@ impl Session {
     ///
     /// # Errors
     /// Errors of the commit.
+    #[inline]
     pub fn sync(&mut self, out: &mut dyn ResultSink) -> Result<()> {
         let result = self.end_implicit();
         self.note_rest();
@@ -484,6 +492,7 @@ impl Session {
     ///
     /// # Errors
     /// The errors of the commit.
+    #[inline]
     pub fn end_message(&mut self) -> Result<()> {
         let result = self.end_implicit();
         self.note_rest();

@@ -27,6 +27,7 @@ impl Session {
 
     /// Takes the next message on a channel that this session listens to. Returns `None` while a
     /// transaction is open: other sessions' messages do not change what a transaction sees.
+    #[inline]
     pub fn take_notification(&mut self) -> Option<Notification> {
         if !self.messages.has_listened() || self.block.state() != Block::Idle {
             return None;
@@ -55,6 +56,7 @@ impl Session {
     }
 
     /// Returns whether this session listens to some channel, or has listened to one.
+    #[inline]
     pub fn has_listened(&self) -> bool {
         self.messages.has_listened()
     }

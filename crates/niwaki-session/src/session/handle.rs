@@ -119,6 +119,7 @@ impl Session {
     }
 
     /// Returns `b'I'` when idle, `b'T'` in a transaction block, and `b'E'` in a failed one.
+    #[inline]
     pub fn transaction_status(&self) -> u8 {
         match self.block.state() {
             Block::Idle | Block::Implicit => b'I',
@@ -128,6 +129,7 @@ impl Session {
     }
 
     /// Returns the session as locks and interrupts know it: to cancel it, to terminate it, to wait.
+    #[inline]
     pub fn control(&self) -> &Arc<SessionControl> {
         self.identity.control()
     }
@@ -153,11 +155,13 @@ impl Session {
     }
 
     /// Returns whether the session was asked to end: shutdown, `pg_terminate_backend`.
+    #[inline]
     pub fn is_terminated(&self) -> bool {
         self.control().is_terminated()
     }
 
     /// Returns the session's number, which `pg_backend_pid()` and `BackendKeyData` give.
+    #[inline]
     pub fn id(&self) -> i32 {
         self.control().backend()
     }
@@ -174,6 +178,7 @@ impl Session {
     }
 
     /// Returns the settings by which values are shown as text now.
+    #[inline]
     pub fn text_settings(&self) -> &TextSettings {
         self.text.settings()
     }
@@ -181,6 +186,7 @@ impl Session {
     /// Returns the time for which the client may stay silent now. It is
     /// `idle_in_transaction_session_timeout` inside a transaction and `idle_session_timeout`
     /// outside. `None` means for ever.
+    #[inline]
     pub fn idle_timeout(&self) -> Option<Duration> {
         let hot = self.settings.hot();
         let ms = match self.block.state() {
@@ -207,6 +213,7 @@ impl Session {
     }
 
     /// Returns the engine.
+    #[inline]
     pub fn engine(&self) -> &Arc<Engine> {
         self.directory.engine()
     }
@@ -225,6 +232,7 @@ impl Session {
     ///
     /// # Errors
     /// XX000 when none is open, which is a fault of the caller.
+    #[inline]
     pub fn open_transaction(&self) -> Result<&Transaction> {
         self.transaction.as_ref().ok_or_else(|| SqlError::internal("no transaction is open"))
     }
@@ -267,6 +275,7 @@ impl Session {
     }
 
     /// Returns the session's settings.
+    #[inline]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }

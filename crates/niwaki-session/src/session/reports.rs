@@ -54,6 +54,7 @@ impl Session {
 
     /// Tells the sink which reported settings changed since the last report. A client gets each
     /// change once, before the server asks for its next query.
+    #[inline]
     pub fn report_settings(&mut self, out: &mut dyn ResultSink) {
         for (name, value) in self.settings.take_changed().into_iter().flatten() {
             out.parameter_status(name, &value);

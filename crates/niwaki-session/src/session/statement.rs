@@ -55,6 +55,7 @@ impl Statement {
     }
 
     /// Returns the statement as Describe shows it.
+    #[inline]
     pub fn described(&self) -> &Prepared {
         &self.described
     }

@@ -75,6 +75,7 @@ impl Session {
     ///
     /// # Errors
     /// 25P02.
+    #[inline]
     pub fn refuse_in_failed_block(&self) -> Result<()> {
         if self.block.state() == Block::Failed {
             return Err(SqlError::new(
@@ -90,6 +91,7 @@ impl Session {
     /// # Errors
     /// A check that fails, an error of a held cursor, write errors. The transaction is then rolled
     /// back.
+    #[inline]
     pub fn end_implicit(&mut self) -> Result<()> {
         match self.block.state() {
             Block::Implicit => self.commit()?,

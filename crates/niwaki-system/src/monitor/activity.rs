@@ -84,6 +84,7 @@ pub struct Activity {
 
 impl Activity {
     /// Notes that a statement with the text `query` begins at `now_us`, in microseconds since 1970.
+    #[inline]
     pub fn begin(&mut self, query: &str, now_us: i64) {
         self.state = State::Active;
         self.state_since_us = Some(now_us);
