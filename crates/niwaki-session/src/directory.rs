@@ -280,7 +280,7 @@ impl Directory {
 
     /// Returns the counter of parallel workers.
     #[inline]
-    pub fn helpers(&self) -> &Helpers {
+    pub(crate) fn helpers(&self) -> &Helpers {
         &self.inner.helpers
     }
 
@@ -412,7 +412,7 @@ impl Directory {
     }
 
     /// Returns the vacuums that run.
-    pub fn vacuums(&self) -> &Arc<Vacuums> {
+    pub(crate) fn vacuums(&self) -> &Arc<Vacuums> {
         &self.inner.vacuums
     }
 
@@ -434,7 +434,7 @@ impl Directory {
     }
 
     /// Returns the activities of the sessions.
-    pub fn activities(&self) -> &Activities {
+    pub(crate) fn activities(&self) -> &Activities {
         &self.inner.activities
     }
 

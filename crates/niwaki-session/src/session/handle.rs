@@ -207,14 +207,9 @@ impl Session {
         .with_severity(Severity::Fatal)
     }
 
-    /// Returns the open directory.
-    pub fn directory(&self) -> &Directory {
-        &self.directory
-    }
-
     /// Returns the engine.
     #[inline]
-    pub fn engine(&self) -> &Arc<Engine> {
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
         self.directory.engine()
     }
 
