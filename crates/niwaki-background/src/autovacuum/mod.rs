@@ -17,6 +17,6 @@
 
 pub mod launcher;
 pub mod limits;
-pub mod need;
+pub(crate) mod need;
 pub mod rounds;
 pub mod work;
