@@ -7,7 +7,7 @@
 pub mod log;
 
 // The limit of parallel workers.
-pub mod helpers;
+pub mod parallel_workers;
 
 // Messages between the sessions of a database.
 pub mod notifications;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Relation};
-use niwaki_directory::helpers::{HelperPermit, LimitedHelpers};
+use niwaki_directory::parallel_workers::{HelperPermit, LimitedHelpers};
 use niwaki_env::seeded_bug;
 use niwaki_sql::store::{
     BATCH_BYTES, InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort,
