@@ -80,8 +80,8 @@ fn fits(value: &Datum, kind: TypeOid) -> bool {
     }
 }
 
-/// Returns the definitions of a database with objects of many kinds.
-fn definitions() -> Arc<CatalogState> {
+/// Returns an open directory, and its definitions of objects of many kinds.
+fn definitions() -> (Directory, Arc<CatalogState>) {
     let env = Env::memory();
     let database = niwaki::Database::open_with(env.clone(), niwaki::Options::new()).unwrap();
     let mut session = database.session();
@@ -104,7 +104,8 @@ fn definitions() -> Arc<CatalogState> {
     database.close().unwrap();
     // The interface for programs does not show definitions.
     let directory = Directory::open_with(env, niwaki::Options::new()).unwrap();
-    directory.databases().all()[0].catalog().state_arc()
+    let state = directory.databases().all()[0].catalog().state_arc();
+    (directory, state)
 }
 
 #[test]
@@ -130,7 +131,7 @@ fn what_is_declared_to_be_filled_is_there() {
 
 #[test]
 fn rows_have_the_types_of_their_columns() {
-    let state = definitions();
+    let (_directory, state) = definitions();
     let mut filled = 0;
     for relation in state.relations() {
         let Some(view) = &relation.view else { continue };
@@ -156,7 +157,7 @@ fn rows_have_the_types_of_their_columns() {
 
 #[test]
 fn a_key_gives_what_all_rows_have() {
-    let state = definitions();
+    let (_directory, state) = definitions();
     let mut tried = 0;
     for relation in state.relations() {
         let Some(view) = &relation.view else { continue };
