@@ -111,13 +111,13 @@ def binary_before():
     return target / "release" / "niwaki"
 
 
-def counts(binary):
+def counts(binary, scripts=SCRIPTS):
     """Instructions of each script's transaction, its commit included."""
     found = {}
     previous = os.environ.get("NIWAKI_BINARY")
     os.environ["NIWAKI_BINARY"] = str(binary)
     try:
-        for name, script in SCRIPTS.items():
+        for name, script in scripts.items():
             with Niwaki(SETTINGS) as server:
                 server.psql(TABLES)
                 # The same rows for both: what pruning takes follows from them.
