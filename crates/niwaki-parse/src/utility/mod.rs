@@ -16,8 +16,8 @@ pub use statement::{
     CreateTrigger, CreateView, Csv, DatabaseOptions, DatabaseStatement, DeclareCursor,
     DomainAction, DomainSpec, Drop, Extension, Fetch, FetchCount, FetchTo, ForeignKeySpec,
     FunctionName, FunctionStatement, IndexCleanup, IndexKeySource, IndexKeySpec, Like, LikeOption,
-    LockMode, Name, OnCommit, ParameterSpec, PartitionBy, PartitionOfSpec, Persistence,
-    RangeValueSpec, Reindex, ReindexTarget, Rename, RenameTarget, RowsOf, SequenceOptions,
-    SetCommand, TraitChanges, TransactionCommand, TransactionModes, TriggerStatement,
-    TypeStatement, UserTypeName, Utility, Vacuum, VacuumTarget, WhichTriggers,
+    Name, OnCommit, ParameterSpec, PartitionBy, PartitionOfSpec, Persistence, RangeValueSpec,
+    Reindex, ReindexTarget, Rename, RenameTarget, RowsOf, SequenceOptions, SetCommand,
+    TraitChanges, TransactionCommand, TransactionModes, TriggerStatement, TypeStatement,
+    UserTypeName, Utility, Vacuum, VacuumTarget, WhichTriggers,
 };

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
 use niwaki_env::stack;
-use niwaki_sql::utility::{
-    CopyDirection, CopySource, LockMode, Name, SetCommand, TransactionModes, Utility,
-};
+use niwaki_sql::utility::{CopyDirection, CopySource, Name, SetCommand, TransactionModes, Utility};
 use niwaki_sql::{ColumnInfo, ExplainOptions, Result, SqlError};
 use niwaki_txn::{TableLockMode, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
@@ -406,17 +404,7 @@ impl Session {
         Ok("SHOW")
     }
 
-    fn lock_tables(&mut self, names: &[Name], mode: LockMode, nowait: bool) -> Result<()> {
-        let mode = match mode {
-            LockMode::AccessShare => TableLockMode::AccessShare,
-            LockMode::RowShare => TableLockMode::RowShare,
-            LockMode::RowExclusive => TableLockMode::RowExclusive,
-            LockMode::ShareUpdateExclusive => TableLockMode::ShareUpdateExclusive,
-            LockMode::Share => TableLockMode::Share,
-            LockMode::ShareRowExclusive => TableLockMode::ShareRowExclusive,
-            LockMode::Exclusive => TableLockMode::Exclusive,
-            LockMode::AccessExclusive => TableLockMode::AccessExclusive,
-        };
+    fn lock_tables(&mut self, names: &[Name], mode: TableLockMode, nowait: bool) -> Result<()> {
         let policy = if nowait { WaitPolicy::NoWait } else { WaitPolicy::Block };
         for name in names {
             let locked = self.lock_by_name_unless(name, mode, policy, refuse_to_lock)?;

@@ -3,6 +3,7 @@
 use niwaki_catalog::RelationKind;
 use niwaki_env::stack::{self, Deep};
 use niwaki_settings::settings::{is_buffer_usage_limit, parse_kilobytes};
+use niwaki_txn::TableLockMode;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{
     self, DefElem, DropBehavior, Node, ObjectType, TransactionStmt, TransactionStmtKind,
@@ -20,8 +21,8 @@ use super::{
 use crate::error::{Result, SqlError};
 use crate::parse::{part, position_of};
 use crate::utility::statement::{
-    Drop, FunctionStatement, IndexCleanup, LockMode, Name, Rename, RenameTarget,
-    TransactionCommand, TriggerStatement, TypeStatement, Utility, Vacuum, VacuumTarget,
+    Drop, FunctionStatement, IndexCleanup, Name, Rename, RenameTarget, TransactionCommand,
+    TriggerStatement, TypeStatement, Utility, Vacuum, VacuumTarget,
 };
 
 /// Returns the utility statement of a syntax tree. Returns `None` for a query (SELECT, INSERT,
@@ -186,16 +187,16 @@ fn discard_tag(target: i32) -> &'static str {
 }
 
 /// Returns the mode of a LOCK, by its number in the syntax tree.
-fn lock_mode(number: i32) -> LockMode {
+fn lock_mode(number: i32) -> TableLockMode {
     match number {
-        1 => LockMode::AccessShare,
-        2 => LockMode::RowShare,
-        3 => LockMode::RowExclusive,
-        4 => LockMode::ShareUpdateExclusive,
-        5 => LockMode::Share,
-        6 => LockMode::ShareRowExclusive,
-        7 => LockMode::Exclusive,
-        _ => LockMode::AccessExclusive,
+        1 => TableLockMode::AccessShare,
+        2 => TableLockMode::RowShare,
+        3 => TableLockMode::RowExclusive,
+        4 => TableLockMode::ShareUpdateExclusive,
+        5 => TableLockMode::Share,
+        6 => TableLockMode::ShareRowExclusive,
+        7 => TableLockMode::Exclusive,
+        _ => TableLockMode::AccessExclusive,
     }
 }
 

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use niwaki_catalog::RelationKind;
 use niwaki_env::stack::Deep;
+use niwaki_txn::TableLockMode;
 use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
 
 use super::{
     AlterCommand, CommentTarget, Copy, CreateIndex, CreateTable, CreateTableAs, CreateView,
-    DatabaseStatement, DeclareCursor, Drop, Fetch, FunctionStatement, LockMode, Name, Persistence,
-    Reindex, ReindexTarget, Rename, SequenceOptions, SetCommand, TransactionCommand,
-    TriggerStatement, TypeStatement, UserTypeName, Vacuum,
+    DatabaseStatement, DeclareCursor, Drop, Fetch, FunctionStatement, Name, Persistence, Reindex,
+    ReindexTarget, Rename, SequenceOptions, SetCommand, TransactionCommand, TriggerStatement,
+    TypeStatement, UserTypeName, Vacuum,
 };
 
 /// A statement that is not a query.
@@ -191,7 +192,7 @@ pub enum Utility {
         /// Tables.
         names: Vec<Name>,
         /// Mode.
-        mode: LockMode,
+        mode: TableLockMode,
         /// NOWAIT
         nowait: bool,
     },

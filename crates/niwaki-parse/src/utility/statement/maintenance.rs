@@ -77,24 +77,3 @@ pub struct Vacuum {
     /// Tables; empty for all.
     pub targets: Vec<VacuumTarget>,
 }
-
-/// Modes of LOCK TABLE, weakest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockMode {
-    /// ACCESS SHARE
-    AccessShare,
-    /// ROW SHARE
-    RowShare,
-    /// ROW EXCLUSIVE
-    RowExclusive,
-    /// SHARE UPDATE EXCLUSIVE
-    ShareUpdateExclusive,
-    /// SHARE
-    Share,
-    /// SHARE ROW EXCLUSIVE
-    ShareRowExclusive,
-    /// EXCLUSIVE
-    Exclusive,
-    /// ACCESS EXCLUSIVE
-    AccessExclusive,
-}
