@@ -11,6 +11,7 @@ use niwaki_parse::error::{Result, SqlError};
 use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
+use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnMask, Datum, TextSettings};
 
 use crate::context::{Calls, Environment, ExecContext, NothingLeft, Scratch};
@@ -19,7 +20,7 @@ use crate::analysis::AnalyzeContext;
 use crate::definitions::{Definitions, Outside};
 use crate::store::{
     InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState,
-    SharedStore, Store, TableLock,
+    SharedStore, Store,
 };
 
 /// The fixed surroundings of every evaluation without a session.
@@ -185,7 +186,7 @@ fn none<T>() -> Result<T> {
 }
 
 impl Store for Nothing {
-    fn lock_table(&mut self, _: &Relation, _: TableLock) -> Result<()> {
+    fn lock_table(&mut self, _: &Relation, _: TableLockMode) -> Result<()> {
         none()
     }
     fn open_scan(&mut self, _: &Relation, _: ScanPath, _: &ColumnMask) -> Result<ScanState> {

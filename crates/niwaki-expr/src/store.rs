@@ -9,6 +9,7 @@ use niwaki_catalog::{CatalogState, Oid, Relation};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_table::{BitmapSource, RowTarget, ScanKeys};
+use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnMask, Datum, Vector};
 
 use crate::context::{CommandTag, ExecContext};
@@ -242,17 +243,6 @@ pub enum LockWait {
     Error,
 }
 
-/// The table lock that a statement needs on a relation, in PostgreSQL's modes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TableLock {
-    /// Reading.
-    AccessShare,
-    /// `SELECT … FOR …`
-    RowShare,
-    /// Writing.
-    RowExclusive,
-}
-
 /// The store of worker threads that help a statement to read. Until it is dropped, the workers
 /// count against the limit of such threads.
 pub trait SharedStore: Sync {
@@ -297,7 +287,7 @@ pub trait Store {
     ///
     /// # Errors
     /// `55P03`, `40P01`, `57014` while waiting.
-    fn lock_table(&mut self, relation: &Relation, lock: TableLock) -> Result<()>;
+    fn lock_table(&mut self, relation: &Relation, lock: TableLockMode) -> Result<()>;
 
     /// Starts a scan. `columns` has the columns that the caller will read.
     ///

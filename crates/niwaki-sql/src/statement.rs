@@ -10,10 +10,10 @@ use niwaki_expr::context::{ColumnInfo, CommandTag, Completion, ExecContext, RowS
 use niwaki_expr::expr::measure::Measures;
 use niwaki_expr::expr::{Running, Runtime, State};
 use niwaki_expr::plan::{FunctionBodies, PlanNode};
-use niwaki_expr::store::TableLock;
 use niwaki_parse::error::{Result, Severity, SqlError};
 use niwaki_parse::parse::ParsedStatement;
 use niwaki_plan::planning::estimate;
+use niwaki_txn::TableLockMode;
 use niwaki_types::{Datum, TypeOid};
 
 use crate::explain::{self, ExplainOptions};
@@ -35,7 +35,7 @@ pub struct Planned {
     columns: Vec<ColumnInfo>,
     tag: CommandTag,
     params: Vec<TypeOid>,
-    relations: Vec<(Arc<Relation>, TableLock)>,
+    relations: Vec<(Arc<Relation>, TableLockMode)>,
     sub_plans: usize,
     catalog_version: u64,
     point: Option<PointPlan>,
@@ -59,7 +59,7 @@ impl Planned {
         columns: Vec<ColumnInfo>,
         tag: CommandTag,
         params: Vec<TypeOid>,
-        relations: Vec<(Arc<Relation>, TableLock)>,
+        relations: Vec<(Arc<Relation>, TableLockMode)>,
         sub_plans: usize,
         catalog_version: u64,
     ) -> Self {
@@ -158,7 +158,7 @@ impl Planned {
     /// Returns whether the statement changes data or locks rows, so that it needs a read-write
     /// transaction.
     pub fn writes(&self) -> bool {
-        self.relations.iter().any(|(_, lock)| *lock != TableLock::AccessShare)
+        self.relations.iter().any(|(_, lock)| *lock != TableLockMode::AccessShare)
             && self.explain.as_ref().is_none_or(|options| options.analyze)
     }
 
@@ -194,7 +194,7 @@ impl Planned {
 
     /// Returns whether the statement locks the rows that it returns.
     pub fn locks_rows(&self) -> bool {
-        let locks = |(_, lock): &(Arc<Relation>, TableLock)| *lock == TableLock::RowShare;
+        let locks = |(_, lock): &(Arc<Relation>, TableLockMode)| *lock == TableLockMode::RowShare;
         self.tag == CommandTag::Select && self.relations.iter().any(locks)
     }
 
@@ -228,7 +228,7 @@ impl Planned {
     }
 
     /// Returns the relations, with the table locks that execution needs.
-    pub fn relations(&self) -> &[(Arc<Relation>, TableLock)] {
+    pub fn relations(&self) -> &[(Arc<Relation>, TableLockMode)] {
         &self.relations
     }
 

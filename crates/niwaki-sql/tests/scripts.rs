@@ -8,7 +8,6 @@ use niwaki_catalog::{CatalogState, Oid, Relation, SearchPath, SystemSource};
 use niwaki_env::Env;
 use niwaki_sql::store::{
     InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store,
-    TableLock,
 };
 use niwaki_sql::{
     AnalyzeContext, Calls, Environment, ExecContext, NothingLeft, PlannerSettings, Result, Scratch,
@@ -16,6 +15,7 @@ use niwaki_sql::{
 };
 use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
+use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnMask, Datum, TextSettings};
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ fn no_tables<T>() -> Result<T> {
 }
 
 impl Store for NoStore {
-    fn lock_table(&mut self, _: &Relation, _: TableLock) -> Result<()> {
+    fn lock_table(&mut self, _: &Relation, _: TableLockMode) -> Result<()> {
         no_tables()
     }
     fn open_scan(&mut self, _: &Relation, _: ScanPath, _: &ColumnMask) -> Result<ScanState> {

@@ -23,9 +23,9 @@ use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::context::{ColumnInfo, CommandTag};
 use niwaki_expr::expr::DomainRules;
 use niwaki_expr::query::{SharedQuery, StatementBody, StatementQuery};
-use niwaki_expr::store::TableLock;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::parse::position_of;
+use niwaki_txn::TableLockMode;
 use niwaki_types::TypeOid;
 use pg_query::NodeEnum;
 
@@ -62,7 +62,7 @@ pub struct Analyzer<'a> {
     /// True if the statement may have more parameters than the caller gave types for.
     pub infer_params: bool,
     /// Relations that the statement reads or writes, with the needed lock modes.
-    relations: Vec<(Arc<Relation>, TableLock)>,
+    relations: Vec<(Arc<Relation>, TableLockMode)>,
     /// WITH queries of the whole statement.
     shared: Vec<SharedQuery>,
     /// WITH queries that are visible here, innermost last.
@@ -111,7 +111,7 @@ pub struct Analyzed {
     /// Types of the parameters; `UNKNOWN` where no use of the parameter tells its type.
     pub params: Vec<TypeOid>,
     /// Relations that the statement reads or writes, with the needed lock modes.
-    pub relations: Vec<(Arc<Relation>, TableLock)>,
+    pub relations: Vec<(Arc<Relation>, TableLockMode)>,
     /// Tables of a cursor's query whose rows have their TIDs.
     pub cursor_tables: Vec<CursorTable>,
 }
@@ -219,12 +219,12 @@ impl<'a> Analyzer<'a> {
     }
 
     /// Notes a relation and its partitions.
-    fn note_relation(&mut self, relation: &Arc<Relation>, lock: TableLock) {
+    fn note_relation(&mut self, relation: &Arc<Relation>, lock: TableLockMode) {
         note_relation(&mut self.relations, relation, lock);
     }
 
     /// Notes a relation without its partitions.
-    fn note_alone(&mut self, relation: &Arc<Relation>, lock: TableLock) {
+    fn note_alone(&mut self, relation: &Arc<Relation>, lock: TableLockMode) {
         note_alone(&mut self.relations, relation, lock);
     }
 
@@ -257,9 +257,9 @@ impl<'a> Analyzer<'a> {
 
 /// Notes a relation before its partitions: definitions lock a table before its partitions, too.
 pub fn note_relation(
-    relations: &mut Vec<(Arc<Relation>, TableLock)>,
+    relations: &mut Vec<(Arc<Relation>, TableLockMode)>,
     relation: &Arc<Relation>,
-    lock: TableLock,
+    lock: TableLockMode,
 ) {
     note_alone(relations, relation, lock);
     for member in relation.partitions.iter().flat_map(|partitions| &partitions.members) {
@@ -268,14 +268,12 @@ pub fn note_relation(
 }
 
 fn note_alone(
-    relations: &mut Vec<(Arc<Relation>, TableLock)>,
+    relations: &mut Vec<(Arc<Relation>, TableLockMode)>,
     relation: &Arc<Relation>,
-    lock: TableLock,
+    lock: TableLockMode,
 ) {
     if let Some(known) = relations.iter_mut().find(|(r, _)| r.oid == relation.oid) {
-        if (lock as u8) > (known.1 as u8) {
-            known.1 = lock;
-        }
+        known.1 = known.1.max(lock);
         return;
     }
     relations.push((Arc::clone(relation), lock));

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_env::hash::HashMap;
 use niwaki_parse::error::Result;
+use niwaki_txn::TableLockMode;
 use niwaki_types::TextSettings;
 
 use super::{FunctionBodies, PlanNode};
 use crate::analysis::AnalyzeContext;
 use crate::expr::{FunctionKey, UserFunction};
 use crate::query::StatementQuery;
-use crate::store::TableLock;
 
 /// Rewrites and plans a statement of a function's body. Analysis reads the bodies, and planning is
 /// above it.
@@ -35,7 +35,7 @@ pub struct CalledFunctions<'a> {
 pub struct Found {
     pub known: HashMap<FunctionKey, Arc<UserFunction>>,
     pub bodies: FunctionBodies,
-    pub relations: Vec<(Arc<Relation>, TableLock)>,
+    pub relations: Vec<(Arc<Relation>, TableLockMode)>,
 }
 
 impl<'a> CalledFunctions<'a> {
@@ -45,7 +45,7 @@ impl<'a> CalledFunctions<'a> {
     }
 
     /// Returns the bodies, and the relations that these name.
-    pub fn take(&self) -> (FunctionBodies, Vec<(Arc<Relation>, TableLock)>) {
+    pub fn take(&self) -> (FunctionBodies, Vec<(Arc<Relation>, TableLockMode)>) {
         let found = self.found.take();
         (found.bodies, found.relations)
     }

@@ -5,8 +5,6 @@ use niwaki_sql::settings::HotSettings;
 use niwaki_sql::{Planned, PlannerSettings, Result};
 use niwaki_txn::{Transaction, WaitPolicy};
 
-use crate::execution::store::lock_mode;
-
 /// Takes the table locks of a plan.
 pub(crate) fn lock_relations(
     transaction: &Transaction,
@@ -20,7 +18,7 @@ pub(crate) fn lock_relations(
         transaction.manager().locks().acquire_table(
             transaction,
             catalog.table_number(relation.oid),
-            lock_mode(*lock),
+            *lock,
             WaitPolicy::Block,
         )?;
     }

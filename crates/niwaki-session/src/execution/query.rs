@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use niwaki_catalog::FunctionVolatility;
 use niwaki_sql::parse::ParsedStatement;
-use niwaki_sql::store::TableLock;
 use niwaki_sql::walk::each_node;
 use niwaki_sql::{
     AnalyzeContext, Calls, CommandTag, Completion, ExecContext, Execution, KeptReader, Named,
@@ -14,7 +13,7 @@ use niwaki_sql::{
 };
 use niwaki_storage::ReadAhead;
 use niwaki_system::names::columns_of_expression;
-use niwaki_txn::{Isolation, Snapshot, Transaction};
+use niwaki_txn::{Isolation, Snapshot, TableLockMode, Transaction};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 
@@ -113,7 +112,7 @@ impl Session {
         if transaction.read_only() && own_work {
             let own = self.catalog.state().temporary_schema();
             let mut changed =
-                planned.relations().iter().filter(|(_, lock)| *lock != TableLock::AccessShare);
+                planned.relations().iter().filter(|(_, lock)| *lock != TableLockMode::AccessShare);
             if !changed.all(|(relation, _)| Some(relation.schema) == own) {
                 return Err(read_only(&planned.command()));
             }

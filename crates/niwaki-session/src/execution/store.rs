@@ -8,7 +8,7 @@ use niwaki_directory::parallel_workers::{HelperPermit, LimitedHelpers};
 use niwaki_env::seeded_bug;
 use niwaki_sql::store::{
     BATCH_BYTES, InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort,
-    ScanPath, ScanState, Sees, SharedStore, Store, TableLock,
+    ScanPath, ScanState, Sees, SharedStore, Store,
 };
 use niwaki_sql::{CommandTag, FiredTrigger, Result, SqlError};
 use niwaki_storage::{ReadAhead, Tid};
@@ -118,14 +118,6 @@ fn table(relation: &Relation) -> Result<&Table> {
     })
 }
 
-pub(crate) fn lock_mode(lock: TableLock) -> TableLockMode {
-    match lock {
-        TableLock::AccessShare => TableLockMode::AccessShare,
-        TableLock::RowShare => TableLockMode::RowShare,
-        TableLock::RowExclusive => TableLockMode::RowExclusive,
-    }
-}
-
 fn strength(lock: RowLock) -> RowLockMode {
     match lock {
         RowLock::KeyShare => RowLockMode::KeyShare,
@@ -227,14 +219,14 @@ fn not_serializable(cause: &'static str) -> SqlError {
 }
 
 impl Store for TableStore<'_> {
-    fn lock_table(&mut self, relation: &Relation, lock: TableLock) -> Result<()> {
+    fn lock_table(&mut self, relation: &Relation, lock: TableLockMode) -> Result<()> {
         if self.locked {
             return Ok(());
         }
         self.transaction.manager().locks().acquire_table(
             self.transaction,
             self.state.table_number(relation.oid),
-            lock_mode(lock),
+            lock,
             WaitPolicy::Block,
         )?;
         Ok(())

@@ -11,8 +11,8 @@ use niwaki_expr::query::{
     DEPTH_MAX, ModifyKind, Query, conjunction, depth, expr_outer_slots, expr_outer_slots_mut,
     nodes, reads_slots, shift_depth,
 };
-use niwaki_expr::store::TableLock;
 use niwaki_parse::error::{Result, SqlError};
+use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, TextSettings};
 
 use crate::analyze::change::updatable::{base, not_updatable};
@@ -223,7 +223,7 @@ impl Analyzer<'_> {
         let Some(definition) = &view.query else {
             return Err(SqlError::internal("a relation that is no view of a user"));
         };
-        self.note_relation(view, TableLock::RowExclusive);
+        self.note_relation(view, TableLockMode::RowExclusive);
         let before = self.shared.len();
         let query = self.view_rows(view, definition)?;
         let (table, written) = self.written(view, &query, kind, false)?;
@@ -234,7 +234,7 @@ impl Analyzer<'_> {
                 "writing through a view with WITH in a nested query",
             ));
         }
-        self.note_relation(&table, TableLock::RowExclusive);
+        self.note_relation(&table, TableLockMode::RowExclusive);
         Ok(WriteTarget { table, view: Some(Arc::new(written)) })
     }
 

@@ -9,8 +9,8 @@ use niwaki_expr::expr::{Expr, ExprKind};
 use niwaki_expr::query::{
     ItemKind, JoinForm, JoinNode, JoinTree, JoinType, ModifyKind, split_conjuncts,
 };
-use niwaki_expr::store::TableLock;
 use niwaki_parse::error::{Result, SqlError};
+use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, JoinType as JoinWord};
 use pg_query::{Node, NodeEnum};
@@ -143,12 +143,12 @@ impl Analyzer<'_> {
         let mut view = None;
         let (start, kind) = match (relation.kind, &relation.query) {
             (RelationKind::Table | RelationKind::MaterializedView, _) => {
-                let relation = self.used_relation(var, relation, TableLock::AccessShare);
+                let relation = self.used_relation(var, relation, TableLockMode::AccessShare);
                 let start = self.scope()?.add_relation(&relation, &name, schema);
                 (start, ItemKind::Table(relation))
             }
             (RelationKind::View, Some(definition)) => {
-                self.note_relation(&relation, TableLock::AccessShare);
+                self.note_relation(&relation, TableLockMode::AccessShare);
                 let query = self.view_rows(&relation, definition)?;
                 let scope = self.scope()?;
                 let start = scope.add_columns(&name, &query.columns);
@@ -419,7 +419,7 @@ impl Analyzer<'_> {
                 && let Some(relation) = self.context.catalog.relation(Oid(*number)).cloned()
                 && relation.kind.has_rows()
             {
-                self.note_relation(&relation, TableLock::AccessShare);
+                self.note_relation(&relation, TableLockMode::AccessShare);
             }
         }
     }
@@ -622,7 +622,7 @@ impl Analyzer<'_> {
         &mut self,
         var: &protobuf::RangeVar,
         relation: Arc<Relation>,
-        lock: TableLock,
+        lock: TableLockMode,
     ) -> Arc<Relation> {
         if var.inh || !relation.is_partitioned() {
             self.note_relation(&relation, lock);
@@ -669,7 +669,7 @@ impl Analyzer<'_> {
                 ));
             }
         }
-        let relation = self.used_relation(var, relation, TableLock::RowExclusive);
+        let relation = self.used_relation(var, relation, TableLockMode::RowExclusive);
         Ok(WriteTarget { table: relation, view: None })
     }
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
 use niwaki_expr::query::{Body, Distinct, FromItem, ItemKind, LockTarget, Query};
-use niwaki_expr::store::{LockWait, RowLock, TableLock};
+use niwaki_expr::store::{LockWait, RowLock};
 use niwaki_parse::error::{Result, SqlError};
+use niwaki_txn::TableLockMode;
 use pg_query::protobuf::{LockClauseStrength, LockWaitPolicy, LockingClause};
 use pg_query::{Node, NodeEnum};
 
@@ -101,7 +102,7 @@ impl Analyzer<'_> {
                 });
             }
             for relation in &inside {
-                self.note_relation(relation, TableLock::RowShare);
+                self.note_relation(relation, TableLockMode::RowShare);
             }
         }
         Ok(targets)

@@ -6,8 +6,9 @@ use niwaki_expr::expr::{Expr, ExprKind};
 use niwaki_expr::query::{
     Body, Distinct, From, Grouping, GroupingSets, ItemKind, Query, Select, split_conjuncts,
 };
-use niwaki_expr::store::{RowLock, TableLock};
+use niwaki_expr::store::RowLock;
 use niwaki_parse::error::{Result, SqlError};
+use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, SetOperation};
 
@@ -119,7 +120,7 @@ impl Analyzer<'_> {
             || !select.group_clause.is_empty();
         self.refuse_locks(select, grouped, &distinct)?;
         for lock in &locks {
-            self.note_relation(&lock.relation, TableLock::RowShare);
+            self.note_relation(&lock.relation, TableLockMode::RowShare);
         }
         let grouping =
             if grouped { Some(self.group_rows(by, &mut targets, having)?) } else { None };

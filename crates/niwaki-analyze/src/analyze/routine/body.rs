@@ -10,8 +10,8 @@ use niwaki_expr::plan::{BodyStatement, CalledFunctions, FunctionBody};
 use niwaki_expr::query::{
     Body, Distinct, Growth, Query, ResultShape, StatementBody, StatementQuery,
 };
-use niwaki_expr::store::TableLock;
 use niwaki_parse::error::{Result, SqlError};
+use niwaki_txn::TableLockMode;
 use pg_query::NodeEnum;
 
 use super::enclosing::Routine;
@@ -71,8 +71,8 @@ impl Analyzer<'_> {
                 result = Some(given);
             }
             let relations = std::mem::take(&mut inner.relations);
-            let writes = relations.iter().any(|(_, lock)| *lock != TableLock::AccessShare);
-            let changes = relations.iter().any(|(_, lock)| *lock == TableLock::RowExclusive);
+            let writes = relations.iter().any(|(_, lock)| *lock != TableLockMode::AccessShare);
+            let changes = relations.iter().any(|(_, lock)| *lock == TableLockMode::RowExclusive);
             functions.found.borrow_mut().relations.extend(relations);
             let width = columns.len();
             let root = Arc::new((functions.plan)(query, &context)?);
