@@ -9,7 +9,7 @@ use niwaki_catalog::{CatalogState, Oid, Relation};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_table::{BitmapSource, RowTarget, ScanKeys};
-use niwaki_txn::TableLockMode;
+use niwaki_txn::{RowLockMode, TableLockMode};
 use niwaki_types::{ColumnMask, Datum, Vector};
 
 use crate::context::{CommandTag, ExecContext};
@@ -207,31 +207,6 @@ pub enum InsertOutcome {
     OwnCommand,
 }
 
-/// Strength of a row lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RowLock {
-    /// `FOR KEY SHARE`
-    KeyShare,
-    /// `FOR SHARE`
-    Share,
-    /// `FOR NO KEY UPDATE`
-    NoKeyUpdate,
-    /// `FOR UPDATE`
-    Update,
-}
-
-impl RowLock {
-    /// Returns the clause that requests the lock.
-    pub fn clause(self) -> &'static str {
-        match self {
-            Self::KeyShare => "FOR KEY SHARE",
-            Self::Share => "FOR SHARE",
-            Self::NoKeyUpdate => "FOR NO KEY UPDATE",
-            Self::Update => "FOR UPDATE",
-        }
-    }
-}
-
 /// The behavior if a row is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockWait {
@@ -383,7 +358,7 @@ pub trait Store {
         relation: &Relation,
         row: &[Datum],
         arbiters: &[usize],
-        lock: Option<RowLock>,
+        lock: Option<RowLockMode>,
     ) -> Result<InsertOutcome>;
 
     /// Replaces a row whose checked version is `old` by `new` (all columns each).
@@ -443,7 +418,7 @@ pub trait Store {
         &mut self,
         relation: &Relation,
         judged: JudgedRow,
-        lock: RowLock,
+        lock: RowLockMode,
         wait: LockWait,
     ) -> Result<RowOutcome>;
 

@@ -42,7 +42,6 @@ pub use niwaki_heap::{
     flags,
 };
 pub use niwaki_nbtree::Direction;
-pub use niwaki_txn::RowLockMode;
 pub use relation::baseline::Visits;
 pub use relation::definition::{
     HeapOnlyUpdates, IndexDefinition, KeyColumn, TableDefinition, UniqueCheckTime,

@@ -2,8 +2,8 @@
 
 mod support;
 
-use niwaki_table::{Error, LockOutcome, LockWait, ModifyOutcome, RowLockMode};
-use niwaki_txn::{Durability, Error as TransactionError, Isolation, Transaction};
+use niwaki_table::{Error, LockOutcome, LockWait, ModifyOutcome};
+use niwaki_txn::{Durability, Error as TransactionError, Isolation, RowLockMode, Transaction};
 
 use support::World;
 

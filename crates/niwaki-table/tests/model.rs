@@ -10,8 +10,10 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use niwaki_table::{LockOutcome, LockWait, ModifyOutcome, RowLockMode, RowTarget};
-use niwaki_txn::{Durability, Error as TransactionError, Isolation, Snapshot, Transaction};
+use niwaki_table::{LockOutcome, LockWait, ModifyOutcome, RowTarget};
+use niwaki_txn::{
+    Durability, Error as TransactionError, Isolation, RowLockMode, Snapshot, Transaction,
+};
 
 use support::{Rng, Rows, World};
 

@@ -10,7 +10,8 @@ use niwaki_env::Env;
 use niwaki_env::rng::SeededRng;
 use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
-use niwaki_table::{HeapOnlyUpdates, RowLockMode};
+use niwaki_table::HeapOnlyUpdates;
+use niwaki_txn::RowLockMode;
 
 use crate::model::{Isolation, Reply, Step};
 use crate::schedules::seed;

@@ -15,12 +15,11 @@ use niwaki_storage::{
 };
 use niwaki_table::{
     Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, LockOutcome, LockWait,
-    Lookup, ModifyOutcome, PageRows, Result, RowLockMode, RowTarget, Table, TableDefinition,
-    Workspace,
+    Lookup, ModifyOutcome, PageRows, Result, RowTarget, Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{
-    BeginOptions, Durability, Error as TxnError, Isolation as Level, SessionControl, Snapshot,
-    TableId, TableLockMode, Transaction, TransactionManager, TxnOptions, WaitPolicy,
+    BeginOptions, Durability, Error as TxnError, Isolation as Level, RowLockMode, SessionControl,
+    Snapshot, TableId, TableLockMode, Transaction, TransactionManager, TxnOptions, WaitPolicy,
 };
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid};
 use niwaki_vacuum::{LockedTable, VacuumOptions, VacuumSummary};

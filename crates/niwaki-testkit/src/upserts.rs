@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use niwaki_env::rng::SeededRng;
 use niwaki_table::{
-    ChangedRow, HeapOnlyUpdates, ModifyOutcome, PageRows, RowLockMode, RowTarget, Upsert, Workspace,
+    ChangedRow, HeapOnlyUpdates, ModifyOutcome, PageRows, RowTarget, Upsert, Workspace,
 };
-use niwaki_txn::{Snapshot, Transaction};
+use niwaki_txn::{RowLockMode, Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum};
 
 use crate::schedules::seed;

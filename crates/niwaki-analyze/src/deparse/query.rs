@@ -7,7 +7,7 @@ use niwaki_expr::query::{
     Body, Distinct, GroupingClause, GroupingItem, ItemKind, Query, Select, SetKind, SetOperation,
     SetSide, SharedQuery,
 };
-use niwaki_expr::store::{LockWait, RowLock};
+use niwaki_expr::store::LockWait;
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use super::Level;
@@ -293,13 +293,7 @@ fn write_select(
     write_bounds(out, query, &keys, up, style);
     for target in &select.locks {
         let item = select.from.items.iter().find(|item| item.slots.start == target.start);
-        let word = match target.lock {
-            RowLock::KeyShare => " FOR KEY SHARE",
-            RowLock::Share => " FOR SHARE",
-            RowLock::NoKeyUpdate => " FOR NO KEY UPDATE",
-            RowLock::Update => " FOR UPDATE",
-        };
-        out.clause(word, 0);
+        out.clause(&format!(" {}", target.lock.clause()), 0);
         if let Some(item) = item {
             out.push(&format!(" OF {}", quote_identifier(item.shown_name())));
         }

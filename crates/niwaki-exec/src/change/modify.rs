@@ -8,9 +8,10 @@ use niwaki_expr::expr::nested::Demand;
 use niwaki_expr::expr::{Expr, Running, Runtime, Step, value_text};
 use niwaki_expr::plan::{ModifyPlan, OuterCheck, PlanNode};
 use niwaki_expr::query::{ModifyKind, RowTriggers};
-use niwaki_expr::store::{JudgedRow, LockWait, RowLock, RowOutcome};
+use niwaki_expr::store::{JudgedRow, LockWait, RowOutcome};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
+use niwaki_txn::RowLockMode;
 use niwaki_types::{Datum, TypeOid};
 
 use crate::change::conflict::upsert;
@@ -183,9 +184,9 @@ pub(crate) fn lock_for_triggers(
     rt: &mut Runtime<'_, '_>,
 ) -> Result<Option<RowOutcome>> {
     let (event, lock) = if updated {
-        (TriggerEvent::Update, RowLock::NoKeyUpdate)
+        (TriggerEvent::Update, RowLockMode::NoKeyUpdate)
     } else {
-        (TriggerEvent::Delete, RowLock::Update)
+        (TriggerEvent::Delete, RowLockMode::Update)
     };
     // The newest version has been locked since the store returned it.
     if !judged.is_seen() || triggers.of(TriggerTime::Before, event).next().is_none() {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{ColumnMap, Relation};
+use niwaki_txn::RowLockMode;
 
 use super::RowTriggers;
 use crate::expr::Expr;
-use crate::store::{LockWait, RowLock};
+use crate::store::LockWait;
 
 /// Rows that a query locks.
 #[derive(Clone, Debug)]
@@ -16,7 +17,7 @@ pub struct LockTarget {
     /// First slot of the table.
     pub start: usize,
     /// The strength of the lock.
-    pub lock: RowLock,
+    pub lock: RowLockMode,
     /// The behaviour if a row is locked.
     pub wait: LockWait,
 }
@@ -66,7 +67,7 @@ pub struct ConflictUpdate {
     /// WHERE.
     pub condition: Option<Expr>,
     /// The lock that the existing row gets.
-    pub lock: RowLock,
+    pub lock: RowLockMode,
 }
 
 /// The kinds of data changes.

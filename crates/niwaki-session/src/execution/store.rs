@@ -7,17 +7,18 @@ use niwaki_catalog::{CatalogState, Relation};
 use niwaki_directory::parallel_workers::{HelperPermit, LimitedHelpers};
 use niwaki_env::seeded_bug;
 use niwaki_sql::store::{
-    BATCH_BYTES, InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort,
-    ScanPath, ScanState, Sees, SharedStore, Store,
+    BATCH_BYTES, InsertOutcome, JudgedRow, LockWait, RowBatch, RowOutcome, ScanEffort, ScanPath,
+    ScanState, Sees, SharedStore, Store,
 };
 use niwaki_sql::{CommandTag, FiredTrigger, Result, SqlError};
 use niwaki_storage::{ReadAhead, Tid};
 use niwaki_table::{
     ChangedRow, Direction, Error as TableError, LockOutcome, Lookup, ModifyOutcome, PageRows,
-    RowLockMode, Table, Upsert, Workspace,
+    Table, Upsert, Workspace,
 };
 use niwaki_txn::{
-    Error as TxnError, Isolation, Readers, Snapshot, TableLockMode, Transaction, WaitPolicy,
+    Error as TxnError, Isolation, Readers, RowLockMode, Snapshot, TableLockMode, Transaction,
+    WaitPolicy,
 };
 use niwaki_types::{ColumnMask, Datum, Vector};
 
@@ -116,15 +117,6 @@ fn table(relation: &Relation) -> Result<&Table> {
             SqlError::internal(format!("\"{}\" has no rows", relation.name))
         }
     })
-}
-
-fn strength(lock: RowLock) -> RowLockMode {
-    match lock {
-        RowLock::KeyShare => RowLockMode::KeyShare,
-        RowLock::Share => RowLockMode::Share,
-        RowLock::NoKeyUpdate => RowLockMode::NoKeyUpdate,
-        RowLock::Update => RowLockMode::Update,
-    }
 }
 
 impl TableStore<'_> {
@@ -423,9 +415,9 @@ impl Store for TableStore<'_> {
         relation: &Relation,
         row: &[Datum],
         arbiters: &[usize],
-        lock: Option<RowLock>,
+        lock: Option<RowLockMode>,
     ) -> Result<InsertOutcome> {
-        let (tx, lock) = (self.transaction, lock.map(strength));
+        let tx = self.transaction;
         let outcome = table(relation)?
             .insert_or_lock(tx, seen(&self.nested, self.snapshot), row, arbiters, lock, self.work)
             .map_err(|e| of_table(e, relation, self.state))?;
@@ -523,7 +515,7 @@ impl Store for TableStore<'_> {
         &mut self,
         relation: &Relation,
         judged: JudgedRow,
-        lock: RowLock,
+        lock: RowLockMode,
         wait: LockWait,
     ) -> Result<RowOutcome> {
         let target = judged.target(relation)?;
@@ -533,13 +525,7 @@ impl Store for TableStore<'_> {
             LockWait::Error => niwaki_table::LockWait::Error,
         };
         let outcome = table(relation)?
-            .lock_row(
-                self.transaction,
-                seen(&self.nested, self.snapshot),
-                target,
-                strength(lock),
-                wait,
-            )
+            .lock_row(self.transaction, seen(&self.nested, self.snapshot), target, lock, wait)
             .map_err(|e| match e {
                 // PostgreSQL reports row locks this way, whether the row was deleted or changed.
                 TableError::Transaction(TxnError::SerializationFailure { .. }) => {

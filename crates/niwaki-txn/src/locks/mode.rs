@@ -139,6 +139,16 @@ impl RowLockMode {
     pub fn conflicts_with(self, other: Self) -> bool {
         ROW_CONFLICTS[self as usize] & 1 << other as u8 != 0
     }
+
+    /// Returns the locking clause of SELECT that asks for the mode.
+    pub fn clause(self) -> &'static str {
+        match self {
+            Self::KeyShare => "FOR KEY SHARE",
+            Self::Share => "FOR SHARE",
+            Self::NoKeyUpdate => "FOR NO KEY UPDATE",
+            Self::Update => "FOR UPDATE",
+        }
+    }
 }
 
 /// Any mode, as the lock table sees it: a bit, and the bits it excludes.

@@ -8,10 +8,10 @@ use niwaki_catalog::{
 };
 use niwaki_expr::expr::{Expr, ExprKind, compiled, implies};
 use niwaki_expr::query::{ConflictPlan, ConflictUpdate, conjunction, split_conjuncts};
-use niwaki_expr::store::RowLock;
 use niwaki_parse::collation::collation_named;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{IndexDefinition as OpenIndex, KeySource};
+use niwaki_txn::RowLockMode;
 use niwaki_types::TypeOid;
 use pg_query::protobuf::{self, OnConflictAction, SortByDir, SortByNulls};
 use pg_query::{Node, NodeEnum};
@@ -285,7 +285,7 @@ impl Analyzer<'_> {
                 let places: Vec<usize> = places.filter_map(|c| leaf.columns.place(c)).collect();
                 names_rows(&leaf.relation.indexes, &|column| places.contains(&usize::from(column)))
             });
-        let lock = if names_rows { RowLock::Update } else { RowLock::NoKeyUpdate };
+        let lock = if names_rows { RowLockMode::Update } else { RowLockMode::NoKeyUpdate };
         Ok(ConflictUpdate { excluded, values, condition, lock })
     }
 }

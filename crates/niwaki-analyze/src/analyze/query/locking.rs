@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
 use niwaki_expr::query::{Body, Distinct, FromItem, ItemKind, LockTarget, Query};
-use niwaki_expr::store::{LockWait, RowLock};
+use niwaki_expr::store::LockWait;
 use niwaki_parse::error::{Result, SqlError};
-use niwaki_txn::TableLockMode;
+use niwaki_txn::{RowLockMode, TableLockMode};
 use pg_query::protobuf::{LockClauseStrength, LockWaitPolicy, LockingClause};
 use pg_query::{Node, NodeEnum};
 
 use crate::analyze::Analyzer;
 
-fn lock_of(clause: &LockingClause) -> RowLock {
+fn lock_of(clause: &LockingClause) -> RowLockMode {
     match clause.strength() {
-        LockClauseStrength::LcsForkeyshare => RowLock::KeyShare,
-        LockClauseStrength::LcsForshare => RowLock::Share,
-        LockClauseStrength::LcsFornokeyupdate => RowLock::NoKeyUpdate,
-        _ => RowLock::Update,
+        LockClauseStrength::LcsForkeyshare => RowLockMode::KeyShare,
+        LockClauseStrength::LcsForshare => RowLockMode::Share,
+        LockClauseStrength::LcsFornokeyupdate => RowLockMode::NoKeyUpdate,
+        _ => RowLockMode::Update,
     }
 }
 
 /// Returns the first lock strength that a query asks for, whether or not rows can have it.
-pub(crate) fn asked_lock(nodes: &[Node]) -> Option<RowLock> {
+pub(crate) fn asked_lock(nodes: &[Node]) -> Option<RowLockMode> {
     nodes.iter().find_map(|node| match &node.node {
         Some(NodeEnum::LockingClause(clause)) => Some(lock_of(clause)),
         _ => None,
@@ -121,7 +121,7 @@ fn refuse_materialized(relation: &Relation) -> Result<()> {
 /// Locks the rows of the tables of a query in FROM, as if that query had the locking clause itself.
 fn lock_inside(
     query: &mut Query,
-    lock: RowLock,
+    lock: RowLockMode,
     wait: LockWait,
     relations: &mut Vec<Arc<Relation>>,
 ) -> Result<()> {

@@ -6,9 +6,8 @@ use niwaki_expr::expr::{Expr, ExprKind};
 use niwaki_expr::query::{
     Body, Distinct, From, Grouping, GroupingSets, ItemKind, Query, Select, split_conjuncts,
 };
-use niwaki_expr::store::RowLock;
 use niwaki_parse::error::{Result, SqlError};
-use niwaki_txn::TableLockMode;
+use niwaki_txn::{RowLockMode, TableLockMode};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, SetOperation};
 
@@ -173,7 +172,7 @@ impl Analyzer<'_> {
         grouped: bool,
         distinct: &Distinct,
     ) -> Result<()> {
-        let Some(clause) = asked_lock(&select.locking_clause).map(RowLock::clause) else {
+        let Some(clause) = asked_lock(&select.locking_clause).map(RowLockMode::clause) else {
             return Ok(());
         };
         if grouped || *distinct != Distinct::None {
