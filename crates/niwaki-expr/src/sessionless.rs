@@ -11,7 +11,7 @@ use niwaki_parse::error::{Result, SqlError};
 use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
-use niwaki_txn::{RowLockMode, TableLockMode};
+use niwaki_txn::{RowLockMode, TableLockMode, WaitPolicy};
 use niwaki_types::{ColumnMask, Datum, TextSettings};
 
 use crate::context::{Calls, Environment, ExecContext, NothingLeft, Scratch};
@@ -19,8 +19,7 @@ use crate::context::{Calls, Environment, ExecContext, NothingLeft, Scratch};
 use crate::analysis::AnalyzeContext;
 use crate::definitions::{Definitions, Outside};
 use crate::store::{
-    InsertOutcome, JudgedRow, LockWait, RowBatch, RowOutcome, ScanPath, ScanState, SharedStore,
-    Store,
+    InsertOutcome, JudgedRow, RowBatch, RowOutcome, ScanPath, ScanState, SharedStore, Store,
 };
 
 /// The fixed surroundings of every evaluation without a session.
@@ -247,7 +246,7 @@ impl Store for Nothing {
         _: &Relation,
         _: JudgedRow,
         _: RowLockMode,
-        _: LockWait,
+        _: WaitPolicy,
     ) -> Result<RowOutcome> {
         none()
     }

@@ -9,7 +9,7 @@ use niwaki_catalog::{CatalogState, Oid, Relation};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_table::{BitmapSource, RowTarget, ScanKeys};
-use niwaki_txn::{RowLockMode, TableLockMode};
+use niwaki_txn::{RowLockMode, TableLockMode, WaitPolicy};
 use niwaki_types::{ColumnMask, Datum, Vector};
 
 use crate::context::{CommandTag, ExecContext};
@@ -205,17 +205,6 @@ pub enum InsertOutcome {
     },
     /// A row that this command inserted or changed has the key.
     OwnCommand,
-}
-
-/// The behavior if a row is locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockWait {
-    /// Wait.
-    Block,
-    /// `SKIP LOCKED`
-    Skip,
-    /// `NOWAIT`: fail with `55P03`.
-    Error,
 }
 
 /// The store of worker threads that help a statement to read. Until it is dropped, the workers
@@ -419,7 +408,7 @@ pub trait Store {
         relation: &Relation,
         judged: JudgedRow,
         lock: RowLockMode,
-        wait: LockWait,
+        wait: WaitPolicy,
     ) -> Result<RowOutcome>;
 
     /// Begins a statement of a function inside the running statement. From now on, everything done

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use niwaki_catalog::{CatalogState, Oid, Relation, SearchPath, SystemSource};
 use niwaki_env::Env;
 use niwaki_sql::store::{
-    InsertOutcome, JudgedRow, LockWait, RowBatch, RowOutcome, ScanPath, ScanState, Store,
+    InsertOutcome, JudgedRow, RowBatch, RowOutcome, ScanPath, ScanState, Store,
 };
 use niwaki_sql::{
     AnalyzeContext, Calls, Environment, ExecContext, NothingLeft, PlannerSettings, Result, Scratch,
@@ -15,7 +15,7 @@ use niwaki_sql::{
 };
 use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
-use niwaki_txn::{RowLockMode, TableLockMode};
+use niwaki_txn::{RowLockMode, TableLockMode, WaitPolicy};
 use niwaki_types::{ColumnMask, Datum, TextSettings};
 use proptest::prelude::*;
 
@@ -87,7 +87,7 @@ impl Store for NoStore {
         _: &Relation,
         _: JudgedRow,
         _: RowLockMode,
-        _: LockWait,
+        _: WaitPolicy,
     ) -> Result<RowOutcome> {
         no_tables()
     }

@@ -2,8 +2,10 @@
 
 mod support;
 
-use niwaki_table::{Error, LockOutcome, LockWait, ModifyOutcome};
-use niwaki_txn::{Durability, Error as TransactionError, Isolation, RowLockMode, Transaction};
+use niwaki_table::{Error, LockOutcome, ModifyOutcome};
+use niwaki_txn::{
+    Durability, Error as TransactionError, Isolation, RowLockMode, Transaction, WaitPolicy,
+};
 
 use support::World;
 
@@ -21,7 +23,7 @@ fn lock(
     world: &World,
     tx: &Transaction,
     mode: RowLockMode,
-    wait: LockWait,
+    wait: WaitPolicy,
 ) -> Result<LockOutcome, Error> {
     let snapshot = tx.snapshot_for_write().unwrap();
     let (target, _) = world.find(tx, &snapshot, 0).expect("the row");
@@ -46,24 +48,24 @@ fn two_modes_go_together_exactly_where_they_do_not_conflict() {
                 world.begin(0, Isolation::ReadCommitted),
                 world.begin(1, Isolation::ReadCommitted),
             );
-            assert_eq!(lock(&world, &one, held, LockWait::Block).unwrap(), LockOutcome::Locked);
+            assert_eq!(lock(&world, &one, held, WaitPolicy::Block).unwrap(), LockOutcome::Locked);
             let expected = if held.conflicts_with(wanted) {
                 LockOutcome::Skipped
             } else {
                 LockOutcome::Locked
             };
-            let got = lock(&world, &other, wanted, LockWait::Skip).unwrap();
+            let got = lock(&world, &other, wanted, WaitPolicy::Skip).unwrap();
             assert_eq!(got, expected, "{wanted:?} while another has {held:?}");
-            let refused = lock(&world, &other, wanted, LockWait::Error);
+            let refused = lock(&world, &other, wanted, WaitPolicy::NoWait);
             assert_eq!(
                 matches!(refused, Err(Error::RowNotAvailable { .. })),
                 held.conflicts_with(wanted),
                 "{wanted:?} NOWAIT while another has {held:?}"
             );
             // The holder itself is never blocked by its own lock.
-            assert_eq!(lock(&world, &one, held, LockWait::Error).unwrap(), LockOutcome::Locked);
+            assert_eq!(lock(&world, &one, held, WaitPolicy::NoWait).unwrap(), LockOutcome::Locked);
             one.commit(Durability::Flush).unwrap();
-            let free = lock(&world, &other, wanted, LockWait::Error).unwrap();
+            let free = lock(&world, &other, wanted, WaitPolicy::NoWait).unwrap();
             assert_eq!(free, LockOutcome::Locked, "after the end of the holder");
             drop(other);
         }
@@ -74,19 +76,19 @@ fn two_modes_go_together_exactly_where_they_do_not_conflict() {
 fn an_update_that_keeps_the_key_goes_with_key_share() {
     let world = world();
     let one = world.begin(0, Isolation::ReadCommitted);
-    lock(&world, &one, RowLockMode::KeyShare, LockWait::Block).unwrap();
+    lock(&world, &one, RowLockMode::KeyShare, WaitPolicy::Block).unwrap();
     let other = world.begin(1, Isolation::ReadCommitted);
     assert!(matches!(update(&world, &other, "y"), ModifyOutcome::Done { .. }));
     // The update does not block another one either.
     let third = world.begin(2, Isolation::ReadCommitted);
-    let got = lock(&world, &third, RowLockMode::KeyShare, LockWait::Skip).unwrap();
+    let got = lock(&world, &third, RowLockMode::KeyShare, WaitPolicy::Skip).unwrap();
     assert_eq!(got, LockOutcome::Locked);
-    let got = lock(&world, &third, RowLockMode::Share, LockWait::Skip).unwrap();
+    let got = lock(&world, &third, RowLockMode::Share, WaitPolicy::Skip).unwrap();
     assert_eq!(got, LockOutcome::Skipped);
     other.commit(Durability::Flush).unwrap();
     // Two transactions still share the key, on the new version too.
     let other = world.begin(1, Isolation::ReadCommitted);
-    let got = lock(&world, &other, RowLockMode::Update, LockWait::Skip).unwrap();
+    let got = lock(&world, &other, RowLockMode::Update, WaitPolicy::Skip).unwrap();
     assert_eq!(got, LockOutcome::Skipped);
     drop((one, other, third));
 }
@@ -96,10 +98,10 @@ fn a_rollback_gives_back_what_was_locked_since_and_nothing_else() {
     let world = world();
     let (one, other) =
         (world.begin(0, Isolation::ReadCommitted), world.begin(1, Isolation::ReadCommitted));
-    let try_other = |mode| lock(&world, &other, mode, LockWait::Skip).unwrap();
+    let try_other = |mode| lock(&world, &other, mode, WaitPolicy::Skip).unwrap();
     for inside in [RowLockMode::Share, RowLockMode::Update] {
         one.savepoint("s");
-        lock(&world, &one, inside, LockWait::Block).unwrap();
+        lock(&world, &one, inside, WaitPolicy::Block).unwrap();
         assert_eq!(try_other(RowLockMode::Update), LockOutcome::Skipped);
         one.rollback_to("s").unwrap();
         one.release("s").unwrap();
@@ -109,7 +111,7 @@ fn a_rollback_gives_back_what_was_locked_since_and_nothing_else() {
         other.release("t").unwrap();
     }
     // A row locked before the savepoint, then updated inside it: the lock stays.
-    lock(&world, &one, RowLockMode::Update, LockWait::Block).unwrap();
+    lock(&world, &one, RowLockMode::Update, WaitPolicy::Block).unwrap();
     for round in 0..3 {
         one.savepoint("s");
         assert!(matches!(update(&world, &one, "changed"), ModifyOutcome::Done { .. }));
@@ -138,7 +140,7 @@ fn the_first_updater_wins_at_repeatable_read() {
     update(&world, &early, "y");
     early.commit(Durability::Flush).unwrap();
     for mode in RowLockMode::ALL {
-        let refused = lock(&world, &late, mode, LockWait::Block);
+        let refused = lock(&world, &late, mode, WaitPolicy::Block);
         // The key is unchanged: that lock is compatible with the update.
         if mode == RowLockMode::KeyShare {
             assert_eq!(refused.unwrap(), LockOutcome::Locked);

@@ -10,9 +10,10 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use niwaki_table::{LockOutcome, LockWait, ModifyOutcome, RowTarget};
+use niwaki_table::{LockOutcome, ModifyOutcome, RowTarget};
 use niwaki_txn::{
     Durability, Error as TransactionError, Isolation, RowLockMode, Snapshot, Transaction,
+    WaitPolicy,
 };
 
 use support::{Rng, Rows, World};
@@ -331,7 +332,7 @@ impl Run {
         let tx = &open[session].as_ref().expect("begun").tx;
         let snapshot = tx.snapshot_for_write().unwrap();
         let Some((target, _)) = world.find(tx, &snapshot, id) else { panic!("the model sees it") };
-        let locked = world.table.lock_row(tx, &snapshot, target, mode, LockWait::Skip).unwrap();
+        let locked = world.table.lock_row(tx, &snapshot, target, mode, WaitPolicy::Skip).unwrap();
         tx.next_command().unwrap();
         if taken && mode == RowLockMode::Share && locked == LockOutcome::Locked {
             // Sessions share the id with its holder.

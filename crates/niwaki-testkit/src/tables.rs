@@ -14,8 +14,8 @@ use niwaki_storage::{
     CheckpointKind, Error as StorageError, RelFile, RelFileId, Storage, StorageOptions, Tid,
 };
 use niwaki_table::{
-    Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, LockOutcome, LockWait,
-    Lookup, ModifyOutcome, PageRows, Result, RowTarget, Table, TableDefinition, Workspace,
+    Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, LockOutcome, Lookup,
+    ModifyOutcome, PageRows, Result, RowTarget, Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Error as TxnError, Isolation as Level, RowLockMode, SessionControl,
@@ -487,7 +487,7 @@ impl TableSession {
         let snapshot = tx.snapshot_for_write()?;
         let Some((root, _)) = self.find(tx, &snapshot, key)? else { return Ok(false) };
         let target = RowTarget::visible(root);
-        let outcome = table.lock_row(tx, &snapshot, target, mode, LockWait::Block)?;
+        let outcome = table.lock_row(tx, &snapshot, target, mode, WaitPolicy::Block)?;
         Ok(matches!(outcome, LockOutcome::Locked | LockOutcome::Changed(_)))
     }
 

@@ -7,7 +7,7 @@ use niwaki_expr::query::{
     Body, Distinct, GroupingClause, GroupingItem, ItemKind, Query, Select, SetKind, SetOperation,
     SetSide, SharedQuery,
 };
-use niwaki_expr::store::LockWait;
+use niwaki_txn::WaitPolicy;
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use super::Level;
@@ -298,9 +298,9 @@ fn write_select(
             out.push(&format!(" OF {}", quote_identifier(item.shown_name())));
         }
         out.push(match target.wait {
-            LockWait::Block => "",
-            LockWait::Skip => " SKIP LOCKED",
-            LockWait::Error => " NOWAIT",
+            WaitPolicy::Block => "",
+            WaitPolicy::Skip => " SKIP LOCKED",
+            WaitPolicy::NoWait => " NOWAIT",
         });
     }
     out.indent -= STEP;

@@ -8,10 +8,10 @@ use niwaki_expr::expr::nested::Demand;
 use niwaki_expr::expr::{Expr, Running, Runtime, Step, value_text};
 use niwaki_expr::plan::{ModifyPlan, OuterCheck, PlanNode};
 use niwaki_expr::query::{ModifyKind, RowTriggers};
-use niwaki_expr::store::{JudgedRow, LockWait, RowOutcome};
+use niwaki_expr::store::{JudgedRow, RowOutcome};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
-use niwaki_txn::RowLockMode;
+use niwaki_txn::{RowLockMode, WaitPolicy};
 use niwaki_types::{Datum, TypeOid};
 
 use crate::change::conflict::upsert;
@@ -192,7 +192,7 @@ pub(crate) fn lock_for_triggers(
     if !judged.is_seen() || triggers.of(TriggerTime::Before, event).next().is_none() {
         return Ok(None);
     }
-    match rt.exec.store.lock_row(relation, judged, lock, LockWait::Block)? {
+    match rt.exec.store.lock_row(relation, judged, lock, WaitPolicy::Block)? {
         RowOutcome::Done(_) => Ok(None),
         other => Ok(Some(other)),
     }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{ColumnMap, Relation};
-use niwaki_txn::RowLockMode;
+use niwaki_txn::{RowLockMode, WaitPolicy};
 
 use super::RowTriggers;
 use crate::expr::Expr;
-use crate::store::LockWait;
 
 /// Rows that a query locks.
 #[derive(Clone, Debug)]
@@ -19,7 +18,7 @@ pub struct LockTarget {
     /// The strength of the lock.
     pub lock: RowLockMode,
     /// The behaviour if a row is locked.
-    pub wait: LockWait,
+    pub wait: WaitPolicy,
 }
 
 /// A partition bound: new rows must belong to this partition, not to a sibling.

@@ -7,8 +7,8 @@ use niwaki_catalog::{CatalogState, Relation};
 use niwaki_directory::parallel_workers::{HelperPermit, LimitedHelpers};
 use niwaki_env::seeded_bug;
 use niwaki_sql::store::{
-    BATCH_BYTES, InsertOutcome, JudgedRow, LockWait, RowBatch, RowOutcome, ScanEffort, ScanPath,
-    ScanState, Sees, SharedStore, Store,
+    BATCH_BYTES, InsertOutcome, JudgedRow, RowBatch, RowOutcome, ScanEffort, ScanPath, ScanState,
+    Sees, SharedStore, Store,
 };
 use niwaki_sql::{CommandTag, FiredTrigger, Result, SqlError};
 use niwaki_storage::{ReadAhead, Tid};
@@ -516,14 +516,9 @@ impl Store for TableStore<'_> {
         relation: &Relation,
         judged: JudgedRow,
         lock: RowLockMode,
-        wait: LockWait,
+        wait: WaitPolicy,
     ) -> Result<RowOutcome> {
         let target = judged.target(relation)?;
-        let wait = match wait {
-            LockWait::Block => niwaki_table::LockWait::Block,
-            LockWait::Skip => niwaki_table::LockWait::Skip,
-            LockWait::Error => niwaki_table::LockWait::Error,
-        };
         let outcome = table(relation)?
             .lock_row(self.transaction, seen(&self.nested, self.snapshot), target, lock, wait)
             .map_err(|e| match e {

@@ -36,7 +36,7 @@
 use niwaki_env::seeded_bug;
 use niwaki_heap::LiveRow;
 use niwaki_storage::{OffsetNumber, Tid};
-use niwaki_txn::{Error as TxnError, Isolation, RowLockMode, Snapshot, Transaction};
+use niwaki_txn::{Error as TxnError, Isolation, RowLockMode, Snapshot, Transaction, WaitPolicy};
 use niwaki_types::Datum;
 
 use crate::entry::recheck::{Entry, Seen};
@@ -45,7 +45,7 @@ use crate::relation::count::count;
 use crate::relation::table::Table;
 use crate::row::deferred::FoundKey;
 use crate::row::insert::RowEntry;
-use crate::row::outcome::{ChangedRow, LockWait};
+use crate::row::outcome::ChangedRow;
 use crate::row::row_queue::RowQueue;
 use crate::row::workspace::Workspace;
 
@@ -182,7 +182,7 @@ impl Table {
         debug_assert!(!key.is_empty(), "the row at {root} was found without a key");
         let entry = Entry { index: *index, key, root: *root, seen: Seen::SomeTime };
         let mode = lock.unwrap_or(RowLockMode::NoKeyUpdate);
-        let mut queue = RowQueue { tid: *root, mode, wait: LockWait::Block, guard: None };
+        let mut queue = RowQueue { tid: *root, mode, wait: WaitPolicy::Block, guard: None };
         // Ends: each turn but the last waits for the end of a transaction or lock.
         loop {
             let found = self.decide(entry, |has_key| {

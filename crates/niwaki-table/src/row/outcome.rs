@@ -3,18 +3,6 @@
 use niwaki_heap::{RowTarget, VersionRow};
 use niwaki_storage::Tid;
 
-/// The behaviour when another transaction has locked a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum LockWait {
-    /// Waits for the other transaction.
-    #[default]
-    Block,
-    /// `SKIP LOCKED`: leaves the row out.
-    Skip,
-    /// `NOWAIT`: fails with [`crate::Error::RowNotAvailable`].
-    Error,
-}
-
 /// The newest version of a row that another transaction changed after the statement's snapshot. The
 /// version is locked for this transaction, strongly enough for the request, so it stays the newest.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,13 +6,12 @@ use niwaki_txn::{Error as TxnError, RowKey, RowLockMode, Transaction, TupleGuard
 
 use crate::error::{Error, Result};
 use crate::relation::table::Table;
-use crate::row::outcome::LockWait;
 
 /// A place in the queue for a row, kept from the first wait to the end of the operation.
 pub(crate) struct RowQueue<'t> {
     pub(crate) tid: Tid,
     pub(crate) mode: RowLockMode,
-    pub(crate) wait: LockWait,
+    pub(crate) wait: WaitPolicy,
     pub(crate) guard: Option<TupleGuard<'t>>,
 }
 
@@ -24,7 +23,7 @@ impl Table {
         queue: &mut RowQueue<'t>,
         mut operation: impl FnMut() -> niwaki_heap::Result<Outcome>,
     ) -> Result<Outcome> {
-        debug_assert_eq!(queue.wait, LockWait::Block, "an operation that is repeated waits");
+        debug_assert_eq!(queue.wait, WaitPolicy::Block, "an operation that is repeated waits");
         // Ends: each turn but the last waits for the end of a transaction or lock.
         loop {
             match operation()? {
@@ -46,11 +45,7 @@ impl Table {
         queue: &mut RowQueue<'t>,
     ) -> Result<bool> {
         debug_assert_ne!(queue.tid.offset, OffsetNumber::INVALID, "the queue of no row");
-        let policy = match queue.wait {
-            LockWait::Block => WaitPolicy::Block,
-            LockWait::Skip => WaitPolicy::Skip,
-            LockWait::Error => WaitPolicy::NoWait,
-        };
+        let policy = queue.wait;
         let locks = self.engine.transactions().locks();
         let file = self.relation.file.id;
         let row = RowKey { file, root: queue.tid, incarnation: 0 };

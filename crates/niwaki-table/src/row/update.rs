@@ -2,7 +2,7 @@
 
 use niwaki_env::{invariant, seeded_bug};
 use niwaki_heap::{Outcome, RowTarget, UpdateKind};
-use niwaki_txn::{Error as TxnError, RowLockMode, Snapshot, Transaction};
+use niwaki_txn::{Error as TxnError, RowLockMode, Snapshot, Transaction, WaitPolicy};
 use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use crate::relation::count::count;
 use crate::relation::definition::{HeapOnlyUpdates, UniqueCheckTime};
 use crate::relation::table::Table;
 use crate::row::insert::RowEntry;
-use crate::row::outcome::{ChangedRow, LockOutcome, LockWait, ModifyOutcome};
+use crate::row::outcome::{ChangedRow, LockOutcome, ModifyOutcome};
 use crate::row::row_queue::RowQueue;
 use crate::row::workspace::Workspace;
 
@@ -43,7 +43,7 @@ impl Table {
         let tried = heap_only;
         let kind = UpdateKind { heap_only, mixed, key_changed: changes.row_key };
         let mode = if kind.key_changed { RowLockMode::Update } else { RowLockMode::NoKeyUpdate };
-        let mut queue = RowQueue { tid: target.root, mode, wait: LockWait::Block, guard: None };
+        let mut queue = RowQueue { tid: target.root, mode, wait: WaitPolicy::Block, guard: None };
         work.held_splits = 0;
         let view = tx.view(snapshot);
         let (root, heap_only) =
@@ -122,7 +122,7 @@ impl Table {
         let mut queue = RowQueue {
             tid: target.root,
             mode: RowLockMode::Update,
-            wait: LockWait::Block,
+            wait: WaitPolicy::Block,
             guard: None,
         };
         let view = tx.view(snapshot);
@@ -141,7 +141,7 @@ impl Table {
     /// Locks the row at `target` until the transaction ends.
     ///
     /// # Errors
-    /// [`Error::RowNotAvailable`] under [`LockWait::Error`]; a wait's; serialization failure at
+    /// [`Error::RowNotAvailable`] under [`WaitPolicy::NoWait`]; a wait's; serialization failure at
     /// REPEATABLE READ; storage's.
     pub fn lock_row(
         &self,
@@ -149,7 +149,7 @@ impl Table {
         snapshot: &Snapshot,
         target: RowTarget,
         mode: RowLockMode,
-        wait: LockWait,
+        wait: WaitPolicy,
     ) -> Result<LockOutcome> {
         let mut queue = RowQueue { tid: target.root, mode, wait, guard: None };
         let view = tx.view(snapshot);

@@ -112,9 +112,9 @@ pub enum WaitPolicy {
     /// Wait for it, within `lock_timeout`.
     #[default]
     Block,
-    /// Fail with [`Error::LockNotAvailable`](crate::Error::LockNotAvailable).
+    /// `NOWAIT`: fail with [`Error::LockNotAvailable`](crate::Error::LockNotAvailable).
     NoWait,
-    /// Go on without it: the call returns false.
+    /// `SKIP LOCKED`: go on without it. The call returns false.
     Skip,
 }
 

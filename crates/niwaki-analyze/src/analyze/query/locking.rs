@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
 use niwaki_expr::query::{Body, Distinct, FromItem, ItemKind, LockTarget, Query};
-use niwaki_expr::store::LockWait;
 use niwaki_parse::error::{Result, SqlError};
-use niwaki_txn::{RowLockMode, TableLockMode};
+use niwaki_txn::{RowLockMode, TableLockMode, WaitPolicy};
 use pg_query::protobuf::{LockClauseStrength, LockWaitPolicy, LockingClause};
 use pg_query::{Node, NodeEnum};
 
@@ -36,9 +35,9 @@ impl Analyzer<'_> {
             let Some(NodeEnum::LockingClause(clause)) = &node.node else { continue };
             let lock = lock_of(clause);
             let wait = match clause.wait_policy() {
-                LockWaitPolicy::LockWaitSkip => LockWait::Skip,
-                LockWaitPolicy::LockWaitError => LockWait::Error,
-                _ => LockWait::Block,
+                LockWaitPolicy::LockWaitSkip => WaitPolicy::Skip,
+                LockWaitPolicy::LockWaitError => WaitPolicy::NoWait,
+                _ => WaitPolicy::Block,
             };
             let mut names = Vec::new();
             for node in &clause.locked_rels {
@@ -122,7 +121,7 @@ fn refuse_materialized(relation: &Relation) -> Result<()> {
 fn lock_inside(
     query: &mut Query,
     lock: RowLockMode,
-    wait: LockWait,
+    wait: WaitPolicy,
     relations: &mut Vec<Arc<Relation>>,
 ) -> Result<()> {
     let refused = |what: &str| {
