@@ -31,8 +31,8 @@ use crate::format::change::{
 use crate::format::header::{Header, NO_LINK, Tuple};
 use crate::format::page;
 use crate::{
-    Error, Heap, HeapRedo, HeapRegistry, HeapRelation, InsertOptions, MAX_TUPLE_SIZE, MapOptions,
-    NewRow, Outcome, RowTarget, TUPLE_HEADER_SIZE, UniqueProbe, UpdateKind, flags,
+    Error, Heap, HeapOutcome, HeapRedo, HeapRegistry, HeapRelation, InsertOptions, MAX_TUPLE_SIZE,
+    MapOptions, NewRow, RowTarget, TUPLE_HEADER_SIZE, UniqueProbe, UpdateKind, flags,
 };
 
 /// Options that give small heaps a map.
@@ -84,11 +84,17 @@ impl Fixture {
         self.heap().insert(tx, row(bytes), InsertOptions::default()).unwrap()
     }
 
-    fn update(&self, tx: &Transaction, root: Tid, bytes: &[u8]) -> Outcome {
+    fn update(&self, tx: &Transaction, root: Tid, bytes: &[u8]) -> HeapOutcome {
         self.update_key(tx, root, bytes, false)
     }
 
-    fn update_key(&self, tx: &Transaction, root: Tid, bytes: &[u8], key_changed: bool) -> Outcome {
+    fn update_key(
+        &self,
+        tx: &Transaction,
+        root: Tid,
+        bytes: &[u8],
+        key_changed: bool,
+    ) -> HeapOutcome {
         let snapshot = tx.snapshot_for_write().unwrap();
         let kind = UpdateKind { heap_only: true, mixed: false, key_changed };
         let view = tx.view(&snapshot);
@@ -114,7 +120,7 @@ impl Fixture {
         self.commit(tx);
         for bytes in [b"two", b"thr"] {
             let tx = self.begin(0);
-            assert_eq!(self.update(&tx, root, bytes), Outcome::Done { root, heap_only: true });
+            assert_eq!(self.update(&tx, root, bytes), HeapOutcome::Done { root, heap_only: true });
             self.commit(tx);
         }
         root

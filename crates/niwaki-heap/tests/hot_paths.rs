@@ -73,7 +73,7 @@ fn hot_paths() {
         let snapshot = tx.snapshot_for_write().unwrap();
         let target = RowTarget::visible(tids[at]);
         let done = heap.update(&tx.view(&snapshot), target, row, kind).unwrap();
-        assert!(matches!(done, Outcome::Done { .. }));
+        assert!(matches!(done, HeapOutcome::Done { .. }));
         drop(snapshot);
         tx.commit(Durability::Async).unwrap();
     }

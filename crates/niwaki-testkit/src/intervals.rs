@@ -12,8 +12,8 @@ use niwaki_env::Env;
 use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
 use niwaki_heap::{
-    Blocker, Heap, HeapRedo, HeapRegistry, HeapRelation, InsertOptions, NewRow, Outcome, PageRows,
-    RowTarget, UpdateKind, VacuumRoots,
+    Blocker, Heap, HeapOutcome, HeapRedo, HeapRegistry, HeapRelation, InsertOptions, NewRow,
+    PageRows, RowTarget, UpdateKind, VacuumRoots,
 };
 use niwaki_storage::{RelFile, ResourceManager, Storage, StorageOptions, Tid, Xid};
 use niwaki_txn::{
@@ -175,18 +175,18 @@ impl Stage {
                 }
             };
             match outcome.expect("a page") {
-                Outcome::Done { .. } => break,
-                Outcome::Wait(Blocker::Transaction(xid)) => {
+                HeapOutcome::Done { .. } => break,
+                HeapOutcome::Wait(Blocker::Transaction(xid)) => {
                     let locks = self.txns.locks();
                     locks.wait_for_xid(&tx, xid, WaitPolicy::Block).expect("no deadlock");
                     // `restart`: nothing that was met on the way is kept.
                     target = RowTarget::visible(root);
                 }
-                Outcome::Changed(newest) => {
+                HeapOutcome::Changed(newest) => {
                     assert_eq!(newest.row.bytes[0], id, "follows row {id} to another row");
                     (target, bytes) = (newest.target, newest.row.bytes);
                 }
-                Outcome::Gone => {
+                HeapOutcome::Gone => {
                     assert!(self.is_deleted(id), "row {id} is there, and was not found");
                     return tx.abort();
                 }

@@ -27,14 +27,14 @@ use crate::relation::Heap;
 use crate::row::follow::{HOPS_MAX, successor};
 use crate::row::insert::{page_log, place, session_slot, tuple_size};
 use crate::row::judge::Judgement;
-use crate::row::outcome::{Blocker, NewRow, Newest, Outcome, RowTarget, UpdateKind};
+use crate::row::outcome::{Blocker, HeapOutcome, NewRow, Newest, RowTarget, UpdateKind};
 use crate::row::read::targeted;
 use crate::row::share_key::SharedKey;
 
 /// The place where a change can be made, or the outcome that prevents it.
 enum Position {
     At(u16),
-    Not(Outcome),
+    Not(HeapOutcome),
     /// A committed transaction replaced the version at this offset, and the snapshot may follow.
     Follow(u16),
 }
@@ -49,23 +49,25 @@ impl<'e> Heap<'e> {
         mode: RowLockMode,
     ) -> Position {
         if page.kind() != PageKind::Heap {
-            return Position::Not(Outcome::Gone);
+            return Position::Not(HeapOutcome::Gone);
         }
         let found = targeted(view, page, target);
-        let Some((offset, tuple)) = found else { return Position::Not(Outcome::Gone) };
+        let Some((offset, tuple)) = found else { return Position::Not(HeapOutcome::Gone) };
         match self.judge(view, page, tuple, target.root, mode) {
             Judgement::Free => Position::At(offset),
-            Judgement::SelfModified => Position::Not(Outcome::SelfModified),
-            Judgement::Blocked(blocker) => Position::Not(Outcome::Wait(blocker)),
-            Judgement::Replacing(xid) => Position::Not(Outcome::Wait(Blocker::Transaction(xid))),
+            Judgement::SelfModified => Position::Not(HeapOutcome::SelfModified),
+            Judgement::Blocked(blocker) => Position::Not(HeapOutcome::Wait(blocker)),
+            Judgement::Replacing(xid) => {
+                Position::Not(HeapOutcome::Wait(Blocker::Transaction(xid)))
+            }
             Judgement::Updated if view.may_follow() => Position::Follow(offset),
-            Judgement::Updated => Position::Not(Outcome::ConcurrentUpdate),
+            Judgement::Updated => Position::Not(HeapOutcome::ConcurrentUpdate),
             Judgement::Deleted if view.may_follow() => Position::Not(gone(tuple)),
             // For a snapshot that may not follow, a move to another table counts as an update.
             Judgement::Deleted if tuple.has(flags::MOVED) => {
-                Position::Not(Outcome::ConcurrentUpdate)
+                Position::Not(HeapOutcome::ConcurrentUpdate)
             }
-            Judgement::Deleted => Position::Not(Outcome::ConcurrentDelete),
+            Judgement::Deleted => Position::Not(HeapOutcome::ConcurrentDelete),
         }
     }
 
@@ -90,7 +92,7 @@ impl<'e> Heap<'e> {
         Ok(found.map(|(_, tuple)| read(row_ref(&page, target.root, tuple))))
     }
 
-    /// Replaces a row. On [`Outcome::Done`] the caller inserts index entries for `root` unless
+    /// Replaces a row. On [`HeapOutcome::Done`] the caller inserts index entries for `root` unless
     /// `heap_only`. No latch is held on return.
     ///
     /// # Errors
@@ -101,7 +103,7 @@ impl<'e> Heap<'e> {
         target: RowTarget,
         row: NewRow<'_>,
         update: UpdateKind,
-    ) -> Result<Outcome> {
+    ) -> Result<HeapOutcome> {
         self.update_if(view, target, row, update, |_| true)
     }
 
@@ -117,7 +119,7 @@ impl<'e> Heap<'e> {
         target: RowTarget,
         row: NewRow<'_>,
         update: UpdateKind,
-    ) -> Result<Outcome> {
+    ) -> Result<HeapOutcome> {
         self.update_if(view, target, row, update, |old| !old.has(flags::HAS_EXTERNAL))
     }
 
@@ -128,7 +130,7 @@ impl<'e> Heap<'e> {
         row: NewRow<'_>,
         update: UpdateKind,
         fine: impl Fn(Tuple<'_>) -> bool,
-    ) -> Result<Outcome> {
+    ) -> Result<HeapOutcome> {
         let len = tuple_size(&row)?;
         let transaction = view.transaction();
         let xid = transaction.write_xid()?;
@@ -148,7 +150,7 @@ impl<'e> Heap<'e> {
                 }
             };
             if let Some(old) = page::tuple(&page, at).filter(|old| !fine(*old)) {
-                return Ok(Outcome::External(row_ref(&page, target.root, old).into()));
+                return Ok(HeapOutcome::External(row_ref(&page, target.root, old).into()));
             }
             self.bring_in_range(&mut page, xid)?;
             let takes = |page: &Page| has_room(page, len);
@@ -199,7 +201,7 @@ impl<'e> Heap<'e> {
         at: u16,
         row: &NewRow<'_>,
         update: UpdateKind,
-    ) -> Result<Outcome> {
+    ) -> Result<HeapOutcome> {
         let xid = transaction.write_xid()?;
         let block = page.id().block;
         let Some(old) = page::tuple(&page, at) else {
@@ -247,7 +249,7 @@ impl<'e> Heap<'e> {
         let data: [&[u8]; 2] = [&head, change.middle];
         self.log(kind::UPDATE, xid, [LoggedPage::delta(&mut page, &data)], map)?;
         let root = if update.heap_only { root } else { new_root };
-        Ok(Outcome::Done { root, heap_only: update.heap_only })
+        Ok(HeapOutcome::Done { root, heap_only: update.heap_only })
     }
 
     fn update_to_page(
@@ -257,7 +259,7 @@ impl<'e> Heap<'e> {
         at: u16,
         row: &NewRow<'_>,
         update: UpdateKind,
-    ) -> Result<Outcome> {
+    ) -> Result<HeapOutcome> {
         let xid = transaction.write_xid()?;
         let Some(old) = page::tuple(&old_page, at) else {
             return Err(corruption(old_page.id(), Some(at), "H1", "the version is gone"));
@@ -306,14 +308,14 @@ impl<'e> Heap<'e> {
             ],
             map,
         )?;
-        Ok(Outcome::Done { root, heap_only: false })
+        Ok(HeapOutcome::Done { root, heap_only: false })
     }
 
     /// Deletes a row. No latch is held on return.
     ///
     /// # Errors
     /// Storage's; a read-only transaction's.
-    pub fn delete(&self, view: &View<'_>, target: RowTarget) -> Result<Outcome> {
+    pub fn delete(&self, view: &View<'_>, target: RowTarget) -> Result<HeapOutcome> {
         self.delete_noting(view, target, false, &mut None)
     }
 
@@ -329,7 +331,7 @@ impl<'e> Heap<'e> {
         target: RowTarget,
         moved: bool,
         external: &mut Option<VersionRow>,
-    ) -> Result<Outcome> {
+    ) -> Result<HeapOutcome> {
         debug_assert!(external.is_none(), "the values of another version were noted");
         let transaction = view.transaction();
         let xid = transaction.write_xid()?;
@@ -353,7 +355,7 @@ impl<'e> Heap<'e> {
         *external = noted;
         drop(page);
         self.expect_room(target.root.block.0)?;
-        Ok(Outcome::Done { root: target.root, heap_only: true })
+        Ok(HeapOutcome::Done { root: target.root, heap_only: true })
     }
 
     /// Locks a row. Exclusive modes are written into the version, shared modes are kept in memory.
@@ -361,12 +363,17 @@ impl<'e> Heap<'e> {
     ///
     /// # Errors
     /// Storage's; a read-only transaction's (exclusive modes); too many locks in memory.
-    pub fn lock(&self, view: &View<'_>, target: RowTarget, mode: RowLockMode) -> Result<Outcome> {
-        let done = Outcome::Done { root: target.root, heap_only: true };
+    pub fn lock(
+        &self,
+        view: &View<'_>,
+        target: RowTarget,
+        mode: RowLockMode,
+    ) -> Result<HeapOutcome> {
+        let done = HeapOutcome::Done { root: target.root, heap_only: true };
         if mode == RowLockMode::KeyShare {
             match self.share_key_of(view, target)? {
                 SharedKey::Locked => return Ok(done),
-                SharedKey::Blocked(blocker) => return Ok(Outcome::Wait(blocker)),
+                SharedKey::Blocked(blocker) => return Ok(HeapOutcome::Wait(blocker)),
                 SharedKey::Changed | SharedKey::Again => {}
             }
         }
@@ -377,7 +384,7 @@ impl<'e> Heap<'e> {
             Position::Follow(at) => return self.follow(view, page, at, mode),
         };
         Ok(match self.lock_version(view, &mut page, target.root, at, mode)? {
-            Some(blocker) => Outcome::Wait(blocker),
+            Some(blocker) => HeapOutcome::Wait(blocker),
             None => done,
         })
     }
@@ -461,18 +468,18 @@ impl<'e> Heap<'e> {
         mut page: PageWrite<'e>,
         at: u16,
         mode: RowLockMode,
-    ) -> Result<Outcome> {
+    ) -> Result<HeapOutcome> {
         debug_assert!(view.may_follow(), "the snapshot may not follow the row");
         let mut at = at;
         let mut hops = 0;
         loop {
-            let Some(tuple) = page::tuple(&page, at) else { return Ok(Outcome::Gone) };
+            let Some(tuple) = page::tuple(&page, at) else { return Ok(HeapOutcome::Gone) };
             let link = tuple.link();
             let expected = page::xmax(page::base(&page), tuple);
             // The end of the heap, to which the link leads, was cut off: the row was deleted
             // (rule `hop-check`).
             if link.block == BlockNumber::INVALID || !self.has_block(link)? {
-                return Ok(Outcome::Gone);
+                return Ok(HeapOutcome::Gone);
             }
             if link.block != page.id().block || seeded_bug!("one-latch") {
                 // The link is the one TID that outlives a latch, with the xmin expected there
@@ -485,7 +492,7 @@ impl<'e> Heap<'e> {
                 return Err(corruption(page.id(), Some(at), "H3", "links run in a circle"));
             }
             let Some(tuple) = successor(&page, link.offset, expected) else {
-                return Ok(Outcome::Gone);
+                return Ok(HeapOutcome::Gone);
             };
             at = link.offset.0;
             if tuple.has(flags::STUB) {
@@ -494,8 +501,8 @@ impl<'e> Heap<'e> {
             let root = Tid { block: page.id().block, offset: OffsetNumber(tuple.root()) };
             match self.judge(view, &page, tuple, root, mode) {
                 Judgement::Free => {}
-                Judgement::SelfModified => return Ok(Outcome::SelfModified),
-                Judgement::Blocked(blocker) => return Ok(Outcome::Wait(blocker)),
+                Judgement::SelfModified => return Ok(HeapOutcome::SelfModified),
+                Judgement::Blocked(blocker) => return Ok(HeapOutcome::Wait(blocker)),
                 Judgement::Replacing(_) => {}
                 Judgement::Updated => continue,
                 Judgement::Deleted => return Ok(gone(tuple)),
@@ -509,19 +516,19 @@ impl<'e> Heap<'e> {
             let newest = Newest { target: RowTarget { root, version }, row };
             if mode == RowLockMode::KeyShare {
                 return Ok(match self.share_key(view, page, root, at)? {
-                    SharedKey::Locked => Outcome::Changed(newest),
-                    SharedKey::Blocked(blocker) => Outcome::Wait(blocker),
+                    SharedKey::Locked => HeapOutcome::Changed(newest),
+                    SharedKey::Blocked(blocker) => HeapOutcome::Wait(blocker),
                     // The transaction that was changing the row has ended, so this wait ends at
                     // once.
                     SharedKey::Changed | SharedKey::Again => {
-                        Outcome::Wait(Blocker::Transaction(expected))
+                        HeapOutcome::Wait(Blocker::Transaction(expected))
                     }
                 });
             }
             if let Some(blocker) = self.lock_version(view, &mut page, root, at, mode)? {
-                return Ok(Outcome::Wait(blocker));
+                return Ok(HeapOutcome::Wait(blocker));
             }
-            return Ok(Outcome::Changed(newest));
+            return Ok(HeapOutcome::Changed(newest));
         }
     }
 }
@@ -535,6 +542,6 @@ fn is_held_for_update(page: &Page, tuple: Tuple<'_>, xid: Xid) -> bool {
 }
 
 /// Returns the outcome for a row that another transaction deleted.
-fn gone(tuple: Tuple<'_>) -> Outcome {
-    if tuple.has(flags::MOVED) { Outcome::Moved } else { Outcome::Gone }
+fn gone(tuple: Tuple<'_>) -> HeapOutcome {
+    if tuple.has(flags::MOVED) { HeapOutcome::Moved } else { HeapOutcome::Gone }
 }

@@ -62,7 +62,7 @@ pub struct Newest {
 
 /// The result of an update, a deletion or a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum HeapOutcome {
     /// The operation is done.
     Done {
         /// Root of the chain that now holds the newest version.

@@ -18,7 +18,7 @@ fn updated(fixture: &Fixture, root: Tid, times: u8, bytes: usize) {
     for time in 0..times {
         let tx = fixture.begin(0);
         let done = fixture.update(&tx, root, &vec![time; bytes]);
-        assert_eq!(done, Outcome::Done { root, heap_only: true });
+        assert_eq!(done, HeapOutcome::Done { root, heap_only: true });
         fixture.commit(tx);
     }
 }

@@ -60,7 +60,7 @@ impl Fixture {
     fn changed_key(&self, root: Tid, bytes: &[u8], key_changed: bool) -> Xid {
         let tx = self.begin(0);
         let done = self.update_key(&tx, root, bytes, key_changed);
-        assert_eq!(done, Outcome::Done { root, heap_only: true });
+        assert_eq!(done, HeapOutcome::Done { root, heap_only: true });
         let xid = tx.xid().unwrap();
         self.commit(tx);
         xid
@@ -217,7 +217,7 @@ fn the_last_version_of_a_deleted_row_goes_before_the_one_in_front() {
     fixture.assert_sees_the_same(&old);
     let target = RowTarget::visible(root);
     let outcome = fixture.heap().delete(&old.tx.view(&old.snapshot), target).unwrap();
-    assert_eq!(outcome, Outcome::Gone);
+    assert_eq!(outcome, HeapOutcome::Gone);
     let tx = fixture.begin(0);
     assert_eq!(fixture.fetch(&tx, root), None);
     assert_eq!(fixture.heap().probe_unique(&tx, root, |_| true).unwrap(), UniqueProbe::Free);
@@ -274,7 +274,7 @@ fn the_last_version_on_a_page_goes_and_the_one_in_front_leads_to_the_next() {
         assert_ne!(stub.flags & flags::KEYS_UPDATED, 0);
         let view = old.tx.view(&old.snapshot);
         match fixture.heap().delete(&view, RowTarget::visible(root)).unwrap() {
-            Outcome::Changed(found) => assert_eq!(found.row.bytes, b"seven"),
+            HeapOutcome::Changed(found) => assert_eq!(found.row.bytes, b"seven"),
             other => panic!("{other:?}"),
         }
     }

@@ -6,7 +6,7 @@ use super::*;
 use crate::Blocker;
 
 /// Locks the row at `root` as `tx` sees it.
-fn lock(fixture: &Fixture, tx: &Transaction, root: Tid, mode: RowLockMode) -> Outcome {
+fn lock(fixture: &Fixture, tx: &Transaction, root: Tid, mode: RowLockMode) -> HeapOutcome {
     let snapshot = tx.snapshot_for_write().unwrap();
     fixture.heap().lock(&tx.view(&snapshot), RowTarget::visible(root), mode).unwrap()
 }
@@ -19,12 +19,12 @@ pub(super) fn moved(fixture: &Fixture, tx: &Transaction, root: Tid, bytes: &[u8]
     let done = fixture.heap().update(&view, RowTarget::visible(root), row(bytes), kind).unwrap();
     tx.next_command().unwrap();
     match done {
-        Outcome::Done { root, heap_only: false } => root,
+        HeapOutcome::Done { root, heap_only: false } => root,
         other => panic!("{other:?}"),
     }
 }
 
-fn delete(fixture: &Fixture, tx: &Transaction, root: Tid) -> Outcome {
+fn delete(fixture: &Fixture, tx: &Transaction, root: Tid) -> HeapOutcome {
     let snapshot = tx.snapshot_for_write().unwrap();
     fixture.heap().delete(&tx.view(&snapshot), RowTarget::visible(root)).unwrap()
 }
@@ -56,7 +56,7 @@ fn who_shares_a_row_shares_it_after_its_move() {
         fixture.insert(&tx, &[9; 500]);
         fixture.commit(tx);
         let sharer = fixture.begin(1);
-        let done = Outcome::Done { root, heap_only: true };
+        let done = HeapOutcome::Done { root, heap_only: true };
         assert_eq!(lock(&fixture, &sharer, root, RowLockMode::KeyShare), done);
         // Neither of two moves waits for the sharer.
         let tx = fixture.begin(0);
@@ -71,17 +71,17 @@ fn who_shares_a_row_shares_it_after_its_move() {
         let other = fixture.begin(2);
         let locks = fixture.txns.locks();
         let key = fixture.heap().row_key(third);
-        let wait = Outcome::Wait(Blocker::Row(key));
+        let wait = HeapOutcome::Wait(Blocker::Row(key));
         assert_eq!(delete(&fixture, &other, third), wait);
         assert_eq!(lock(&fixture, &other, third, RowLockMode::Update), wait);
         assert!(matches!(
             lock(&fixture, &other, third, RowLockMode::NoKeyUpdate),
-            Outcome::Done { .. }
+            HeapOutcome::Done { .. }
         ));
         fixture.commit(sharer);
         assert!(locks.row_is_free(&other, key, RowLockMode::Update));
         assert!(!locks.any_row_locks());
-        assert!(matches!(delete(&fixture, &other, third), Outcome::Done { .. }));
+        assert!(matches!(delete(&fixture, &other, third), HeapOutcome::Done { .. }));
         fixture.commit(other);
         assert_eq!(fixture.check(), [""; 0]);
     }
@@ -95,10 +95,10 @@ fn who_has_a_row_is_told_so_when_sharers_are_in_the_way() {
         let fixture = Fixture::new();
         let root = inserted(&fixture, b"first");
         let key = fixture.heap().row_key(root);
-        let done = Outcome::Done { root, heap_only: true };
+        let done = HeapOutcome::Done { root, heap_only: true };
         let sharer = fixture.begin(1);
         assert_eq!(lock(&fixture, &sharer, root, RowLockMode::KeyShare), done);
-        assert_eq!(delete(&fixture, &fixture.begin(2), root), Outcome::Wait(Blocker::Row(key)));
+        assert_eq!(delete(&fixture, &fixture.begin(2), root), HeapOutcome::Wait(Blocker::Row(key)));
         let tx = fixture.begin(0);
         let taken = if changes {
             fixture.update(&tx, root, b"second")
@@ -106,9 +106,9 @@ fn who_has_a_row_is_told_so_when_sharers_are_in_the_way() {
             lock(&fixture, &tx, root, RowLockMode::NoKeyUpdate)
         };
         assert_eq!(taken, done);
-        assert_eq!(delete(&fixture, &tx, root), Outcome::Wait(Blocker::OwnRow(key)));
+        assert_eq!(delete(&fixture, &tx, root), HeapOutcome::Wait(Blocker::OwnRow(key)));
         tx.abort();
-        assert_eq!(delete(&fixture, &fixture.begin(2), root), Outcome::Wait(Blocker::Row(key)));
+        assert_eq!(delete(&fixture, &fixture.begin(2), root), HeapOutcome::Wait(Blocker::Row(key)));
     }
 }
 
@@ -126,7 +126,10 @@ fn a_locked_root_is_not_freed() {
     let second = moved(&fixture, &tx, root, b"second");
     tx.abort();
     assert_eq!(vacuum(&fixture), (vec![second], 0), "a locked root was freed");
-    assert!(matches!(delete(&fixture, &fixture.begin(0), root), Outcome::Wait(Blocker::Row(_))));
+    assert!(matches!(
+        delete(&fixture, &fixture.begin(0), root),
+        HeapOutcome::Wait(Blocker::Row(_))
+    ));
     let tx = fixture.begin(0);
     let third = moved(&fixture, &tx, root, b"third");
     assert_ne!(third, second);
@@ -154,9 +157,9 @@ fn a_rollback_releases_where_the_row_went() {
     let tx = fixture.begin(0);
     let second = moved(&fixture, &tx, root, b"second");
     fixture.commit(tx);
-    assert!(matches!(delete(&fixture, &fixture.begin(0), second), Outcome::Wait(_)));
+    assert!(matches!(delete(&fixture, &fixture.begin(0), second), HeapOutcome::Wait(_)));
     sharer.rollback_to("s").unwrap();
     assert!(!fixture.txns.locks().any_row_locks());
-    assert!(matches!(delete(&fixture, &fixture.begin(0), second), Outcome::Done { .. }));
+    assert!(matches!(delete(&fixture, &fixture.begin(0), second), HeapOutcome::Done { .. }));
     drop(sharer);
 }

@@ -3,7 +3,7 @@
 use niwaki_storage::{Mixed, OffsetNumber, Tid};
 
 use super::{Fixture, row};
-use crate::{Outcome, RowTarget, UpdateKind, VacuumRoots};
+use crate::{HeapOutcome, RowTarget, UpdateKind, VacuumRoots};
 
 impl Fixture {
     pub(super) fn mixed(&self, root: Tid) -> Mixed {
@@ -17,7 +17,7 @@ impl Fixture {
         let kind = UpdateKind { heap_only: true, mixed: true, key_changed: false };
         let target = RowTarget::visible(root);
         let done = self.heap().update(&tx.view(&snapshot), target, row(bytes), kind).unwrap();
-        assert_eq!(done, Outcome::Done { root, heap_only: true });
+        assert_eq!(done, HeapOutcome::Done { root, heap_only: true });
         drop(snapshot);
         if commits { self.commit(tx) } else { tx.abort() }
     }

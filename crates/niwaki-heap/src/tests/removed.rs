@@ -9,7 +9,7 @@ pub(super) fn delete(fixture: &Fixture, root: Tid) {
     let tx = fixture.begin(0);
     let snapshot = tx.snapshot_for_write().unwrap();
     let done = fixture.heap().delete(&tx.view(&snapshot), RowTarget::visible(root)).unwrap();
-    assert!(matches!(done, Outcome::Done { .. }), "{done:?}");
+    assert!(matches!(done, HeapOutcome::Done { .. }), "{done:?}");
     drop(snapshot);
     fixture.commit(tx);
 }

@@ -11,7 +11,7 @@ fn delete_all(fixture: &Fixture, roots: &[Tid]) {
     for &root in roots {
         let target = RowTarget::visible(root);
         let done = fixture.heap().delete(&tx.view(&snapshot), target).unwrap();
-        assert!(matches!(done, Outcome::Done { .. }), "{done:?}");
+        assert!(matches!(done, HeapOutcome::Done { .. }), "{done:?}");
     }
     drop(snapshot);
     fixture.commit(tx);

@@ -13,7 +13,7 @@ const ROW: [u8; 3900] = [7; 3900];
 fn delete(fixture: &Fixture, tx: &Transaction, root: Tid) {
     let snapshot = tx.snapshot_for_write().unwrap();
     let done = fixture.heap().delete(&tx.view(&snapshot), RowTarget::visible(root)).unwrap();
-    assert!(matches!(done, Outcome::Done { .. }), "{done:?}");
+    assert!(matches!(done, HeapOutcome::Done { .. }), "{done:?}");
 }
 
 impl Fixture {
@@ -306,7 +306,7 @@ fn a_link_into_the_cut_tail_leads_to_a_deleted_row() {
     let follower = fixture.begin(1);
     let seen = follower.snapshot_for_write().unwrap();
     let tx = fixture.begin(0);
-    let Outcome::Done { root: moved, heap_only: false } = fixture.update(&tx, root, &[3; 6000])
+    let HeapOutcome::Done { root: moved, heap_only: false } = fixture.update(&tx, root, &[3; 6000])
     else {
         panic!("it has no room on its page")
     };
@@ -319,12 +319,12 @@ fn a_link_into_the_cut_tail_leads_to_a_deleted_row() {
         let target = RowTarget::visible(root);
         fixture.heap().lock(&follower.view(&seen), target, niwaki_txn::RowLockMode::Update)
     };
-    assert_eq!(lock(root).unwrap(), Outcome::Gone);
+    assert_eq!(lock(root).unwrap(), HeapOutcome::Gone);
     // The link leads to another row, which came there.
     let tx = fixture.begin(0);
     let other = fixture.insert(&tx, &[4; 6000]);
     fixture.commit(tx);
     assert_eq!(other, moved);
-    assert_eq!(lock(root).unwrap(), Outcome::Gone);
+    assert_eq!(lock(root).unwrap(), HeapOutcome::Gone);
     assert_eq!(fixture.check(), [""; 0]);
 }

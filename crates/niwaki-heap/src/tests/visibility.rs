@@ -8,8 +8,8 @@ use niwaki_txn::{Durability, RowLockMode, TxnOptions};
 
 use super::{Fixture, MAPPED, row};
 use crate::{
-    Heap, HeapRegistry, InsertOptions, MapOptions, Outcome, PageRows, PageVisibility, RowTarget,
-    UpdateKind, VacuumRoots,
+    Heap, HeapOutcome, HeapRegistry, InsertOptions, MapOptions, PageRows, PageVisibility,
+    RowTarget, UpdateKind, VacuumRoots,
 };
 use PageVisibility::{AllFrozen, AllVisible, Unknown};
 
@@ -182,7 +182,7 @@ fn moves(fixture: &Fixture) {
     let kind = UpdateKind { heap_only: false, ..HEAP_ONLY };
     let target = RowTarget::visible(roots[0]);
     let done = fixture.heap().update(&tx.view(&snapshot), target, row(&wide), kind).unwrap();
-    assert!(matches!(done, Outcome::Done { root, .. } if root.block.0 == 1), "{done:?}");
+    assert!(matches!(done, HeapOutcome::Done { root, .. } if root.block.0 == 1), "{done:?}");
     drop(snapshot);
     fixture.commit(tx);
     assert_eq!([fixture.said(0), fixture.said(1)], [Unknown; 2]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_env::seeded_bug;
 use niwaki_heap::{
-    InsertOptions, MAX_TUPLE_SIZE, NewRow, Outcome, RowTarget, TUPLE_HEADER_SIZE, UpdateKind,
+    HeapOutcome, InsertOptions, MAX_TUPLE_SIZE, NewRow, RowTarget, TUPLE_HEADER_SIZE, UpdateKind,
     VersionRow,
 };
 use niwaki_txn::{Transaction, View};
@@ -139,7 +139,7 @@ impl Table {
         kind: UpdateKind,
         queue: &mut RowQueue<'t>,
         work: &mut Workspace,
-    ) -> Result<Outcome> {
+    ) -> Result<HeapOutcome> {
         debug_assert_eq!(old.len(), new.len(), "both rows have all columns");
         let tx = view.transaction();
         let heap = self.heap();
@@ -150,7 +150,7 @@ impl Table {
             match self
                 .attempt(tx, queue, || heap.update_unless_external(view, target, row, kind))?
             {
-                Outcome::External(version) => before = Some(version),
+                HeapOutcome::External(version) => before = Some(version),
                 outcome => return Ok(outcome),
             }
         }
@@ -158,7 +158,7 @@ impl Table {
             Some(before) => before,
             None => match heap.read_target(view, target, |row| VersionRow::from(row))? {
                 Some(before) => before,
-                None => return Ok(Outcome::Gone),
+                None => return Ok(HeapOutcome::Gone),
             },
         };
         let (kept, named) = self.kept_values(&before, old, new)?;
@@ -166,7 +166,7 @@ impl Table {
         if placed.iter().flatten().any(|placed| matches!(placed, PlacedValue::ToWrite { .. })) {
             let mode = queue.mode;
             match self.attempt(tx, queue, || heap.lock(view, target, mode))? {
-                Outcome::Done { .. } => {}
+                HeapOutcome::Done { .. } => {}
                 outcome => return Ok(outcome),
             }
         }
@@ -179,8 +179,11 @@ impl Table {
         let formed = self.form_placed(tx, new, placed, InsertOptions::default(), work)?;
         let row = formed.row(&work.row);
         let outcome = self.attempt(tx, queue, || heap.update(view, target, row, kind))?;
-        debug_assert!(!matches!(outcome, Outcome::External(_)), "an update without a condition");
-        if matches!(outcome, Outcome::Done { .. }) {
+        debug_assert!(
+            !matches!(outcome, HeapOutcome::External(_)),
+            "an update without a condition"
+        );
+        if matches!(outcome, HeapOutcome::Done { .. }) {
             self.end_values(tx, &dropped)?;
         }
         Ok(outcome)

@@ -1,6 +1,6 @@
 //! Waits for rows that other transactions change or lock, in the order of a queue.
 
-use niwaki_heap::{Blocker, Outcome};
+use niwaki_heap::{Blocker, HeapOutcome};
 use niwaki_storage::{OffsetNumber, Tid};
 use niwaki_txn::{Error as TxnError, RowKey, RowLockMode, Transaction, TupleGuard, WaitPolicy};
 
@@ -21,13 +21,13 @@ impl Table {
         &self,
         tx: &'t Transaction,
         queue: &mut RowQueue<'t>,
-        mut operation: impl FnMut() -> niwaki_heap::Result<Outcome>,
-    ) -> Result<Outcome> {
+        mut operation: impl FnMut() -> niwaki_heap::Result<HeapOutcome>,
+    ) -> Result<HeapOutcome> {
         debug_assert_eq!(queue.wait, WaitPolicy::Block, "an operation that is repeated waits");
         // Ends: each turn but the last waits for the end of a transaction or lock.
         loop {
             match operation()? {
-                Outcome::Wait(blocker) => {
+                HeapOutcome::Wait(blocker) => {
                     let waited = self.wait(tx, blocker, queue)?;
                     debug_assert!(waited, "an operation goes on beside its blocker");
                 }

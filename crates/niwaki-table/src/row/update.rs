@@ -1,7 +1,7 @@
 //! Updates, deletions and locks of rows.
 
 use niwaki_env::{invariant, seeded_bug};
-use niwaki_heap::{Outcome, RowTarget, UpdateKind};
+use niwaki_heap::{HeapOutcome, RowTarget, UpdateKind};
 use niwaki_txn::{Error as TxnError, RowLockMode, Snapshot, Transaction, WaitPolicy};
 use niwaki_types::{ColumnMask, Datum};
 
@@ -48,7 +48,7 @@ impl Table {
         let view = tx.view(snapshot);
         let (root, heap_only) =
             match self.replace(&view, target, (old, new), kind, &mut queue, work)? {
-                Outcome::Done { root, heap_only } => (root, heap_only),
+                HeapOutcome::Done { root, heap_only } => (root, heap_only),
                 other => return modified(other),
             };
         drop(queue);
@@ -129,7 +129,7 @@ impl Table {
         let (heap, mut external) = (self.heap(), None);
         let outcome = self
             .attempt(tx, &mut queue, || heap.delete_noting(&view, target, moved, &mut external))?;
-        let Outcome::Done { root, .. } = outcome else { return modified(outcome) };
+        let HeapOutcome::Done { root, .. } = outcome else { return modified(outcome) };
         if let Some(version) = external {
             self.end_values(tx, &self.pointers_of(&version)?)?;
         }
@@ -156,8 +156,8 @@ impl Table {
         // Ends: each turn but the last waits for the end of a transaction or lock.
         loop {
             match self.heap().lock(&view, target, mode)? {
-                Outcome::Done { .. } => return Ok(LockOutcome::Locked),
-                Outcome::Wait(blocker) => {
+                HeapOutcome::Done { .. } => return Ok(LockOutcome::Locked),
+                HeapOutcome::Wait(blocker) => {
                     if !self.wait(tx, blocker, &mut queue)? {
                         return Ok(LockOutcome::Skipped);
                     }
@@ -289,19 +289,19 @@ impl Changes {
 }
 
 /// Converts an outcome that ends the operation without the change.
-fn modified(outcome: Outcome) -> Result<ModifyOutcome> {
+fn modified(outcome: HeapOutcome) -> Result<ModifyOutcome> {
     let failure = |cause| Err(Error::Transaction(TxnError::SerializationFailure { cause }));
     match outcome {
-        Outcome::Done { root, .. } => Ok(ModifyOutcome::Done { root }),
-        Outcome::SelfModified => Ok(ModifyOutcome::SelfModified),
-        Outcome::Changed(newest) => {
+        HeapOutcome::Done { root, .. } => Ok(ModifyOutcome::Done { root }),
+        HeapOutcome::SelfModified => Ok(ModifyOutcome::SelfModified),
+        HeapOutcome::Changed(newest) => {
             Ok(ModifyOutcome::Changed(ChangedRow { target: newest.target, row: newest.row }))
         }
-        Outcome::Gone => Ok(ModifyOutcome::Gone),
-        Outcome::Moved => Err(Error::RowMoved),
-        Outcome::ConcurrentUpdate => failure("update"),
-        Outcome::ConcurrentDelete => failure("delete"),
-        Outcome::Wait(_) | Outcome::External(_) => {
+        HeapOutcome::Gone => Ok(ModifyOutcome::Gone),
+        HeapOutcome::Moved => Err(Error::RowMoved),
+        HeapOutcome::ConcurrentUpdate => failure("update"),
+        HeapOutcome::ConcurrentDelete => failure("delete"),
+        HeapOutcome::Wait(_) | HeapOutcome::External(_) => {
             Err(Error::Limit("an outcome that nobody saw to".to_owned()))
         }
     }
