@@ -54,7 +54,7 @@ pub use relation::table::Table;
 pub use relation::update_stats::UpdateStats;
 pub use row::conflict::Upsert;
 pub use row::deferred::DeferredKey;
-pub use row::outcome::{ChangedRow, LockOutcome, ModifyOutcome};
+pub use row::outcome::{ChangedRow, LockOutcome, UpdateOutcome};
 pub use row::workspace::Workspace;
 pub use scan::bitmap_scan::{BitmapEffort, BitmapScan, BitmapSource};
 pub use scan::fetch::Lookup;

@@ -4,7 +4,7 @@ mod support;
 
 use niwaki_heap::ItemKind;
 use niwaki_nbtree::IndexStats;
-use niwaki_table::ModifyOutcome;
+use niwaki_table::UpdateOutcome;
 use niwaki_txn::{Durability, Isolation};
 use support::{Rows, World};
 
@@ -34,7 +34,7 @@ fn update(world: &World, id: i32, new: (i32, i32, &str), commits: bool) -> bool 
         tx.abort();
     }
     world.check();
-    done == ModifyOutcome::Done { root: target.root }
+    done == UpdateOutcome::Done { root: target.root }
 }
 
 /// Returns the entries inserted, and the entries found to exist already, by index.
@@ -221,7 +221,7 @@ fn line_pointers_of_mixed_roots_come_back() {
         let (target, _) = world.find(&tx, &snapshot, id).expect("a row");
         assert!(matches!(
             world.table.delete(&tx, &snapshot, target),
-            Ok(ModifyOutcome::Done { .. })
+            Ok(UpdateOutcome::Done { .. })
         ));
         drop(snapshot);
         tx.commit(Durability::Flush).unwrap();

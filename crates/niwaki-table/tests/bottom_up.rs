@@ -4,7 +4,7 @@
 mod support;
 
 use niwaki_nbtree::{IndexOptions, IndexStats};
-use niwaki_table::{HeapOnlyUpdates, ModifyOutcome, Table};
+use niwaki_table::{HeapOnlyUpdates, Table, UpdateOutcome};
 use niwaki_txn::{Durability, Isolation, Transaction};
 use support::World;
 
@@ -42,7 +42,7 @@ fn update(world: &World, tx: &Transaction, id: i32) {
     let snapshot = tx.snapshot_for_write().unwrap();
     let (target, old) = world.find(tx, &snapshot, id).expect("a row");
     let done = world.update(tx, &snapshot, target, &old, (id, id / 4, "row")).unwrap();
-    assert!(matches!(done, ModifyOutcome::Done { .. }), "{done:?}");
+    assert!(matches!(done, UpdateOutcome::Done { .. }), "{done:?}");
     tx.next_command().unwrap();
 }
 

@@ -9,7 +9,7 @@ mod support;
 use std::sync::Arc;
 
 use niwaki_env::vfs::{CrashOptions, FaultyVfs, MemoryVfs, Vfs};
-use niwaki_table::{ModifyOutcome, TableDefinition};
+use niwaki_table::{TableDefinition, UpdateOutcome};
 use niwaki_txn::{Durability, Isolation, Transaction};
 
 use support::{Rng, Rows, World, open_engine};
@@ -36,13 +36,13 @@ fn change(world: &World, rng: &mut Rng, tx: &Transaction, rows: &mut Rows) {
         }
         Some((target, _)) if rng.below(5) == 0 => {
             let done = world.table.delete(tx, &snapshot, target).unwrap();
-            assert!(matches!(done, ModifyOutcome::Done { .. }));
+            assert!(matches!(done, UpdateOutcome::Done { .. }));
             rows.remove(&id);
         }
         Some((target, old)) => {
             let v = if rng.below(2) == 0 { rows[&id].0 } else { v };
             let done = world.update(tx, &snapshot, target, &old, (id, v, &text)).unwrap();
-            assert!(matches!(done, ModifyOutcome::Done { .. }));
+            assert!(matches!(done, UpdateOutcome::Done { .. }));
             rows.insert(id, (v, len, stamp));
         }
     }

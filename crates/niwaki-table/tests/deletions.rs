@@ -3,7 +3,7 @@
 mod support;
 
 use niwaki_heap::ItemKind;
-use niwaki_table::ModifyOutcome;
+use niwaki_table::UpdateOutcome;
 use niwaki_txn::{Durability, Isolation};
 use support::World;
 
@@ -18,7 +18,7 @@ fn delete(world: &World, id: i32, commits: bool) {
     let tx = world.begin(0, Isolation::ReadCommitted);
     let snapshot = tx.snapshot_for_write().unwrap();
     let (target, _) = world.find(&tx, &snapshot, id).expect("a row");
-    assert!(matches!(world.table.delete(&tx, &snapshot, target), Ok(ModifyOutcome::Done { .. })));
+    assert!(matches!(world.table.delete(&tx, &snapshot, target), Ok(UpdateOutcome::Done { .. })));
     drop(snapshot);
     if commits {
         tx.commit(Durability::Flush).unwrap();

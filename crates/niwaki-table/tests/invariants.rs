@@ -4,7 +4,7 @@ mod support;
 
 use niwaki_nbtree::{EntryDecision, NewEntry};
 use niwaki_storage::{Tid, Xid};
-use niwaki_table::{ModifyOutcome, RowTarget, Table, Workspace};
+use niwaki_table::{RowTarget, Table, UpdateOutcome, Workspace};
 use niwaki_txn::{Durability, Isolation};
 
 use support::World;
@@ -21,7 +21,7 @@ fn world() -> World {
     let snapshot = tx.snapshot_for_write().unwrap();
     let (target, old) = world.find(&tx, &snapshot, 0).unwrap();
     let done = world.update(&tx, &snapshot, target, &old, (0, 0, "y")).unwrap();
-    assert_eq!(done, ModifyOutcome::Done { root: target.root }, "heap-only");
+    assert_eq!(done, UpdateOutcome::Done { root: target.root }, "heap-only");
     drop(snapshot);
     tx.commit(Durability::Flush).unwrap();
     world.check();
@@ -106,7 +106,7 @@ fn x3_a_version_of_another_key_under_a_root_that_is_not_mixed() {
     let (target, old) = world.find(&tx, &snapshot, 2).unwrap();
     let new = world.row(2, 77, "x");
     let done = unindexed.update(&tx, &snapshot, target, &old, &new, &mut Workspace::new());
-    assert_eq!(done.unwrap(), ModifyOutcome::Done { root: target.root }, "heap-only");
+    assert_eq!(done.unwrap(), UpdateOutcome::Done { root: target.root }, "heap-only");
     drop(snapshot);
     tx.commit(Durability::Flush).unwrap();
     // The new version has no entry of its own (X1). The entry of the old version leads to it; that

@@ -2,7 +2,7 @@
 
 mod support;
 
-use niwaki_table::{Error, LockOutcome, ModifyOutcome};
+use niwaki_table::{Error, LockOutcome, UpdateOutcome};
 use niwaki_txn::{
     Durability, Error as TransactionError, Isolation, RowLockMode, Transaction, WaitPolicy,
 };
@@ -30,7 +30,7 @@ fn lock(
     world.table.lock_row(tx, &snapshot, target, mode, wait)
 }
 
-fn update(world: &World, tx: &Transaction, t: &str) -> ModifyOutcome {
+fn update(world: &World, tx: &Transaction, t: &str) -> UpdateOutcome {
     let snapshot = tx.snapshot_for_write().unwrap();
     let (target, old) = world.find(tx, &snapshot, 0).expect("the row");
     let done = world.update(tx, &snapshot, target, &old, (0, 0, t)).unwrap();
@@ -78,7 +78,7 @@ fn an_update_that_keeps_the_key_goes_with_key_share() {
     let one = world.begin(0, Isolation::ReadCommitted);
     lock(&world, &one, RowLockMode::KeyShare, WaitPolicy::Block).unwrap();
     let other = world.begin(1, Isolation::ReadCommitted);
-    assert!(matches!(update(&world, &other, "y"), ModifyOutcome::Done { .. }));
+    assert!(matches!(update(&world, &other, "y"), UpdateOutcome::Done { .. }));
     // The update does not block another one either.
     let third = world.begin(2, Isolation::ReadCommitted);
     let got = lock(&world, &third, RowLockMode::KeyShare, WaitPolicy::Skip).unwrap();
@@ -114,10 +114,10 @@ fn a_rollback_gives_back_what_was_locked_since_and_nothing_else() {
     lock(&world, &one, RowLockMode::Update, WaitPolicy::Block).unwrap();
     for round in 0..3 {
         one.savepoint("s");
-        assert!(matches!(update(&world, &one, "changed"), ModifyOutcome::Done { .. }));
+        assert!(matches!(update(&world, &one, "changed"), UpdateOutcome::Done { .. }));
         if round == 1 {
             one.savepoint("inner");
-            assert!(matches!(update(&world, &one, "again"), ModifyOutcome::Done { .. }));
+            assert!(matches!(update(&world, &one, "again"), UpdateOutcome::Done { .. }));
             one.release("inner").unwrap();
         }
         one.rollback_to("s").unwrap();

@@ -10,7 +10,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use niwaki_table::{LockOutcome, ModifyOutcome, RowTarget};
+use niwaki_table::{LockOutcome, RowTarget, UpdateOutcome};
 use niwaki_txn::{
     Durability, Error as TransactionError, Isolation, RowLockMode, Snapshot, Transaction,
     WaitPolicy,
@@ -254,7 +254,7 @@ impl Run {
             result
         };
         match result {
-            Ok(ModifyOutcome::Done { .. }) => {
+            Ok(UpdateOutcome::Done { .. }) => {
                 assert!(!expected_failure, "id {id}: a lost update at REPEATABLE READ");
                 assert!(!clash, "a second row with id {new_id} was let in");
                 self.view(session).remove(&id);
@@ -273,7 +273,7 @@ impl Run {
         session: usize,
         id: i32,
         expected: bool,
-        result: niwaki_table::Result<ModifyOutcome>,
+        result: niwaki_table::Result<UpdateOutcome>,
     ) {
         match result {
             Err(niwaki_table::Error::Transaction(TransactionError::SerializationFailure {
@@ -305,7 +305,7 @@ impl Run {
             result
         };
         match result {
-            Ok(ModifyOutcome::Done { .. }) => {
+            Ok(UpdateOutcome::Done { .. }) => {
                 assert!(!expected_failure, "id {id}: a lost update at REPEATABLE READ");
                 self.view(session).remove(&id);
                 self.touch(session, id);
@@ -377,15 +377,15 @@ impl Run {
         let first = world.update(tx, &snapshot, target, &old, (id, v, &t)).unwrap();
         match (changed, expected) {
             (false, _) => {
-                assert!(matches!(first, ModifyOutcome::Done { .. }), "nobody was in the way")
+                assert!(matches!(first, UpdateOutcome::Done { .. }), "nobody was in the way")
             }
             (true, None) => {
-                assert_eq!(first, ModifyOutcome::Gone, "the row was deleted");
+                assert_eq!(first, UpdateOutcome::Gone, "the row was deleted");
                 tx.next_command().unwrap();
                 return;
             }
             (true, Some(expected)) => {
-                let ModifyOutcome::Changed(newest) = first else {
+                let UpdateOutcome::Changed(newest) = first else {
                     panic!("{first:?}, not the newest")
                 };
                 let values = world.values(&newest.row);
@@ -393,7 +393,7 @@ impl Run {
                 let old = world.row(id, expected.0, &"x".repeat(expected.1));
                 let again = world.update(tx, &snapshot, newest.target, &old, (id, v, &t)).unwrap();
                 assert!(
-                    matches!(again, ModifyOutcome::Done { .. }),
+                    matches!(again, UpdateOutcome::Done { .. }),
                     "{again:?} of a row it has locked"
                 );
             }
@@ -421,7 +421,7 @@ impl Run {
         } else {
             self.world.update(&tx, &snapshot, target, &old, (id, v, &t)).unwrap()
         };
-        assert!(matches!(done, ModifyOutcome::Done { .. }), "{done:?}");
+        assert!(matches!(done, UpdateOutcome::Done { .. }), "{done:?}");
         drop(snapshot);
         if aborts {
             tx.abort();

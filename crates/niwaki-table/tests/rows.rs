@@ -9,8 +9,8 @@ use niwaki_nbtree::{IndexOptions, KeyRange};
 use niwaki_storage::{Storage, StorageOptions};
 use niwaki_table::{
     BuildOptions, Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, InsertOptions,
-    KeyColumn, Lookup, ModifyOutcome, PageRows, RowTarget, Sequence, SequenceOptions, Table,
-    TableDefinition, Workspace,
+    KeyColumn, Lookup, PageRows, RowTarget, Sequence, SequenceOptions, Table, TableDefinition,
+    UpdateOutcome, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, SessionControl, TableId, Transaction, TransactionManager,
@@ -115,7 +115,7 @@ impl Fixture {
             .map(|root| (RowTarget::visible(root), out))
     }
 
-    fn update(&mut self, tx: &Transaction, id: i32, new: &[Datum]) -> Result<ModifyOutcome, Error> {
+    fn update(&mut self, tx: &Transaction, id: i32, new: &[Datum]) -> Result<UpdateOutcome, Error> {
         let (target, old) = self.find(tx, id).expect("a row to update");
         let snapshot = tx.snapshot_for_write().unwrap();
         let done = self.table.update(tx, &snapshot, target, &old, new, &mut self.work);
@@ -127,7 +127,7 @@ impl Fixture {
         let (target, _) = self.find(tx, id).expect("a row to delete");
         let snapshot = tx.snapshot_for_write().unwrap();
         let done = self.table.delete(tx, &snapshot, target).unwrap();
-        assert!(matches!(done, ModifyOutcome::Done { .. }), "{done:?}");
+        assert!(matches!(done, UpdateOutcome::Done { .. }), "{done:?}");
         tx.next_command().unwrap();
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use niwaki_env::sync::plain_atomic::{AtomicI64, AtomicU64, Ordering};
 use niwaki_env::sync::thread;
-use niwaki_table::{Error, ModifyOutcome, RowTarget, Workspace};
+use niwaki_table::{Error, RowTarget, UpdateOutcome, Workspace};
 use niwaki_txn::{Durability, Error as TransactionError, Isolation, Transaction};
 use niwaki_types::{ColumnMask, Datum};
 
@@ -33,8 +33,8 @@ fn add(world: &World, tx: &Transaction, work: &mut Workspace, id: i32, delta: i3
         let mut new = row.clone();
         new[1] = Datum::Int4(v + delta);
         match world.table.update(tx, &snapshot, target, &row, &new, work) {
-            Ok(ModifyOutcome::Done { .. }) => break,
-            Ok(ModifyOutcome::Changed(newest)) => {
+            Ok(UpdateOutcome::Done { .. }) => break,
+            Ok(UpdateOutcome::Changed(newest)) => {
                 target = newest.target;
                 let all = ColumnMask::all(4);
                 let stored = &newest.row;
@@ -43,8 +43,8 @@ fn add(world: &World, tx: &Transaction, work: &mut Workspace, id: i32, delta: i3
                     .deform_parts(stored.natts, stored.has_nulls, &stored.bytes, &all, &mut row)
                     .unwrap();
             }
-            Ok(ModifyOutcome::Gone) => return None,
-            Ok(ModifyOutcome::SelfModified) => panic!("one update per command"),
+            Ok(UpdateOutcome::Gone) => return None,
+            Ok(UpdateOutcome::SelfModified) => panic!("one update per command"),
             Err(error) => return Some(failed(&error)),
         }
     }
@@ -148,9 +148,9 @@ fn a_unique_key_is_never_there_twice() {
                 Some((target, _)) => {
                     let RowTarget { root, .. } = target;
                     world.table.delete(&tx, &snapshot, RowTarget::visible(root)).map(|modify| {
-                        change = -i64::from(matches!(modify, ModifyOutcome::Done { .. }));
+                        change = -i64::from(matches!(modify, UpdateOutcome::Done { .. }));
                         // The session that deletes may insert again, before any other can.
-                        matches!(modify, ModifyOutcome::Done { .. }) && rng.below(2) == 0
+                        matches!(modify, UpdateOutcome::Done { .. }) && rng.below(2) == 0
                     })
                 }
                 None => Ok(true),

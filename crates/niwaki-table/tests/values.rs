@@ -10,8 +10,8 @@ use niwaki_heap::{InsertOptions, Live, NewRow, RowTarget};
 use niwaki_nbtree::KeyRange;
 use niwaki_storage::Tid;
 use niwaki_table::{
-    Direction, Engine, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, ModifyOutcome,
-    PageRows, Rounds, Table, TableDefinition, Workspace,
+    Direction, Engine, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, PageRows, Rounds,
+    Table, TableDefinition, UpdateOutcome, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, SessionControl, Snapshot, TableId, Transaction,
@@ -121,7 +121,7 @@ impl World {
         }
         let target = RowTarget::visible(tid);
         let done = self.table.update(tx, &snapshot, target, &old, &new, &mut self.work).unwrap();
-        assert!(matches!(done, ModifyOutcome::Done { .. }), "{done:?}");
+        assert!(matches!(done, UpdateOutcome::Done { .. }), "{done:?}");
         tx.next_command().unwrap();
     }
 
@@ -129,7 +129,7 @@ impl World {
         let snapshot = tx.snapshot_for_write().unwrap();
         let (tid, _) = self.find(tx, &snapshot, id).expect("the row");
         let done = self.table.delete(tx, &snapshot, RowTarget::visible(tid)).unwrap();
-        assert!(matches!(done, ModifyOutcome::Done { .. }), "{done:?}");
+        assert!(matches!(done, UpdateOutcome::Done { .. }), "{done:?}");
         tx.next_command().unwrap();
     }
 
@@ -612,7 +612,7 @@ fn an_update_that_starts_again_leaves_nothing_behind() {
     let mut target = RowTarget::visible(tid);
     let done =
         world.table.update(&tx, &snapshot, target, &old, &row(1, 2, &third), &mut world.work);
-    let ModifyOutcome::Changed(changed) = done.unwrap() else { panic!("it was changed") };
+    let UpdateOutcome::Changed(changed) = done.unwrap() else { panic!("it was changed") };
     // The row is locked, with no other change.
     assert_eq!(world.pieces(), before.0);
     assert!(world.lsn() - before.1 < 9_000, "{} bytes of log", world.lsn() - before.1);
@@ -624,7 +624,7 @@ fn an_update_that_starts_again_leaves_nothing_behind() {
     table.deform_parts(stored.natts, stored.has_nulls, &stored.bytes, &all, &mut old).unwrap();
     assert!(matches!(&old[2], Datum::Text(t) if **t == *second));
     let done = table.update(&tx, &snapshot, target, &old, &row(1, 2, &third), &mut world.work);
-    assert!(matches!(done, Ok(ModifyOutcome::Done { .. })), "{done:?}");
+    assert!(matches!(done, Ok(UpdateOutcome::Done { .. })), "{done:?}");
     drop(snapshot);
     tx.commit(Durability::Flush).unwrap();
     world.check();
@@ -665,7 +665,7 @@ fn values_of_every_type_that_may_be_large_come_back() {
     new[1] = Datum::Int4(2);
     let target = RowTarget::visible(tid);
     let done = table.update(&tx, &snapshot, target, &found, &new, &mut work).unwrap();
-    assert!(matches!(done, ModifyOutcome::Done { .. }), "{done:?}");
+    assert!(matches!(done, UpdateOutcome::Done { .. }), "{done:?}");
     assert!(world.lsn() - begin < 1_000, "{} bytes of log", world.lsn() - begin);
     drop(snapshot);
     tx.commit(Durability::Flush).unwrap();

@@ -14,8 +14,8 @@ use niwaki_nbtree::KeyRange;
 use niwaki_storage::{Fork, RelFile, RelFileId, Storage, StorageOptions, Xid};
 use niwaki_table::{
     BuildOptions, Direction, Engine, Error, ExpressionError, HeapOnlyUpdates, IndexDefinition,
-    KeyColumn, KeyExpression, KeySource, Lookup, ModifyOutcome, PageRows, Rounds, RowTarget,
-    ScanKeys, Table, TableDefinition, Workspace,
+    KeyColumn, KeyExpression, KeySource, Lookup, PageRows, Rounds, RowTarget, ScanKeys, Table,
+    TableDefinition, UpdateOutcome, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, Snapshot, TableId, TableLockMode, Transaction,
@@ -306,7 +306,7 @@ impl Stage {
             let (target, _) = self.find(tx, &snapshot, id);
             let done = self.table.delete(tx, &snapshot, target).expect("a deletion");
             assert!(
-                matches!(done, ModifyOutcome::Done { .. }),
+                matches!(done, UpdateOutcome::Done { .. }),
                 "{done:?}, and nobody is in the way"
             );
             true
@@ -336,7 +336,7 @@ impl Stage {
             let changed = self.table.update(tx, &snapshot, target, &old, &new, &mut work);
             drop(snapshot);
             match changed {
-                Ok(ModifyOutcome::Done { .. }) => body(),
+                Ok(UpdateOutcome::Done { .. }) => body(),
                 Err(Error::UniqueViolation(_)) => false,
                 other => panic!("{other:?}, and nobody is in the way"),
             }

@@ -15,7 +15,7 @@ use niwaki_storage::{
 };
 use niwaki_table::{
     Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, LockOutcome, Lookup,
-    ModifyOutcome, PageRows, Result, RowTarget, Table, TableDefinition, Workspace,
+    PageRows, Result, RowTarget, Table, TableDefinition, UpdateOutcome, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Error as TxnError, Isolation as Level, RowLockMode, SessionControl,
@@ -516,9 +516,9 @@ impl TableSession {
                 None => table.delete(tx, &snapshot, target)?,
             };
             match outcome {
-                ModifyOutcome::Done { .. } => return Ok(Reply::Done(1)),
-                ModifyOutcome::Gone | ModifyOutcome::SelfModified => return Ok(Reply::Done(0)),
-                ModifyOutcome::Changed(changed) => {
+                UpdateOutcome::Done { .. } => return Ok(Reply::Done(1)),
+                UpdateOutcome::Gone | UpdateOutcome::SelfModified => return Ok(Reply::Done(0)),
+                UpdateOutcome::Changed(changed) => {
                     target = changed.target;
                     let row = &changed.row;
                     let all = ColumnMask::all(COLUMNS);

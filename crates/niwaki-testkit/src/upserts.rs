@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use niwaki_env::rng::SeededRng;
 use niwaki_table::{
-    ChangedRow, HeapOnlyUpdates, ModifyOutcome, PageRows, RowTarget, Upsert, Workspace,
+    ChangedRow, HeapOnlyUpdates, PageRows, RowTarget, UpdateOutcome, Upsert, Workspace,
 };
 use niwaki_txn::{RowLockMode, Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum};
@@ -48,7 +48,7 @@ fn count_in(
     let mut new = old.clone();
     new[2] = Datum::Int4(integer(&old[2]) + 1);
     let done = table.update(tx, snapshot, found.target, &old, &new, &mut work);
-    assert!(matches!(done, Ok(ModifyOutcome::Done { .. })), "a locked row is updated: {done:?}");
+    assert!(matches!(done, Ok(UpdateOutcome::Done { .. })), "a locked row is updated: {done:?}");
     Some(old)
 }
 
@@ -58,18 +58,18 @@ fn newest(
     stage: &Stage,
     mut target: RowTarget,
     mut old: Vec<Datum>,
-    mut change: impl FnMut(RowTarget, &[Datum]) -> niwaki_table::Result<ModifyOutcome>,
+    mut change: impl FnMut(RowTarget, &[Datum]) -> niwaki_table::Result<UpdateOutcome>,
 ) -> Option<Vec<Datum>> {
     // Ends: the version that was handed out is locked.
     loop {
         match change(target, &old).expect("who has one row waits for nobody who waits for it") {
-            ModifyOutcome::Done { .. } => return Some(old),
-            ModifyOutcome::Gone => return None,
-            ModifyOutcome::Changed(version) => {
+            UpdateOutcome::Done { .. } => return Some(old),
+            UpdateOutcome::Gone => return None,
+            UpdateOutcome::Changed(version) => {
                 old = values(stage, &version);
                 target = version.target;
             }
-            ModifyOutcome::SelfModified => panic!("it was not changed before"),
+            UpdateOutcome::SelfModified => panic!("it was not changed before"),
         }
     }
 }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use niwaki_storage::{RelFile, RelFileId, Tid};
 use niwaki_table::{
-    Engine, Error as TableError, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup,
-    ModifyOutcome, RowTarget, Table, TableDefinition, Workspace,
+    Engine, Error as TableError, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, RowTarget,
+    Table, TableDefinition, UpdateOutcome, Workspace,
 };
 use niwaki_txn::{Isolation, Snapshot, TableId, Transaction};
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid, encode_key};
@@ -414,9 +414,9 @@ fn as_oid(value: &Datum) -> Option<u32> {
 }
 
 /// Fails for every outcome but success. The locks that are held make all others impossible.
-fn done(outcome: &ModifyOutcome, oid: Oid) -> Result<()> {
+fn done(outcome: &UpdateOutcome, oid: Oid) -> Result<()> {
     match outcome {
-        ModifyOutcome::Done { .. } => Ok(()),
+        UpdateOutcome::Done { .. } => Ok(()),
         _ => Err(Error::ConcurrentChange { oid: oid.0 }),
     }
 }

@@ -19,7 +19,7 @@ use niwaki_sql::{
     Planned, Progress, Result, RowKeeper, RowSink, SqlError, TEMP_CHUNK_BYTES, analyze_view_rows,
 };
 use niwaki_storage::Tid;
-use niwaki_table::{InsertOptions, ModifyOutcome, RowTarget};
+use niwaki_table::{InsertOptions, RowTarget, UpdateOutcome};
 use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, Datum, Record, TypeOid, form_row, quote_identifier, to_text};
 
@@ -338,7 +338,7 @@ impl Definer<'_> {
         let table = view.table.as_ref().ok_or_else(no_rows)?;
         let snapshot = transaction.snapshot_for_write()?;
         match table.delete(transaction, &snapshot, RowTarget::visible(tid))? {
-            ModifyOutcome::Done { .. } => Ok(()),
+            UpdateOutcome::Done { .. } => Ok(()),
             // The lock keeps all other sessions out.
             _ => Err(SqlError::internal("a row of a materialized view changed under its lock")),
         }

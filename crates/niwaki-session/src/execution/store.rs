@@ -13,8 +13,8 @@ use niwaki_sql::store::{
 use niwaki_sql::{CommandTag, FiredTrigger, Result, SqlError};
 use niwaki_storage::{ReadAhead, Tid};
 use niwaki_table::{
-    ChangedRow, Direction, Error as TableError, LockOutcome, Lookup, ModifyOutcome, PageRows,
-    Table, Upsert, Workspace,
+    ChangedRow, Direction, Error as TableError, LockOutcome, Lookup, PageRows, Table,
+    UpdateOutcome, Upsert, Workspace,
 };
 use niwaki_txn::{
     Error as TxnError, Isolation, Readers, RowLockMode, Snapshot, TableLockMode, Transaction,
@@ -138,19 +138,19 @@ impl TableStore<'_> {
         Ok(RowOutcome::Changed { judged, row })
     }
 
-    fn outcome(&self, relation: &Relation, outcome: ModifyOutcome) -> Result<RowOutcome> {
+    fn outcome(&self, relation: &Relation, outcome: UpdateOutcome) -> Result<RowOutcome> {
         if self.nested.last().is_some_and(|statement| statement.crosscheck.is_some()) {
             match outcome {
-                ModifyOutcome::Changed(_) => return Err(not_serializable("update")),
-                ModifyOutcome::Gone => return Err(not_serializable("delete")),
-                ModifyOutcome::Done { .. } | ModifyOutcome::SelfModified => {}
+                UpdateOutcome::Changed(_) => return Err(not_serializable("update")),
+                UpdateOutcome::Gone => return Err(not_serializable("delete")),
+                UpdateOutcome::Done { .. } | UpdateOutcome::SelfModified => {}
             }
         }
         Ok(match outcome {
-            ModifyOutcome::Done { root } => RowOutcome::Done(root),
-            ModifyOutcome::Changed(changed) => return self.changed(relation, changed),
-            ModifyOutcome::Gone => RowOutcome::Gone,
-            ModifyOutcome::SelfModified => RowOutcome::SelfModified,
+            UpdateOutcome::Done { root } => RowOutcome::Done(root),
+            UpdateOutcome::Changed(changed) => return self.changed(relation, changed),
+            UpdateOutcome::Gone => RowOutcome::Gone,
+            UpdateOutcome::SelfModified => RowOutcome::SelfModified,
         })
     }
 }
@@ -455,7 +455,7 @@ impl Store for TableStore<'_> {
             )
             .map_err(|e| of_table(e, relation, self.state))?;
         let outcome = match outcome {
-            ModifyOutcome::Changed(newest) if seeded_bug!("judged_once") => {
+            UpdateOutcome::Changed(newest) if seeded_bug!("judged_once") => {
                 let (tx, snapshot) = (self.transaction, seen(&self.nested, self.snapshot));
                 table(relation)?
                     .update(tx, snapshot, newest.target, old, new, self.work)
@@ -463,7 +463,7 @@ impl Store for TableStore<'_> {
             }
             outcome => outcome,
         };
-        if let ModifyOutcome::Done { .. } = outcome {
+        if let UpdateOutcome::Done { .. } = outcome {
             self.noted.borrow_mut().updated(relation, self.catalog(), old, new);
         }
         self.outcome(relation, outcome)
@@ -480,7 +480,7 @@ impl Store for TableStore<'_> {
         let outcome = table(relation)?
             .delete(self.transaction, seen(&self.nested, self.snapshot), target)
             .map_err(|e| of_table(e, relation, self.state))?;
-        if let ModifyOutcome::Done { .. } = outcome {
+        if let UpdateOutcome::Done { .. } = outcome {
             self.noted.borrow_mut().deleted(relation, self.catalog(), old);
         }
         self.outcome(relation, outcome)
@@ -497,7 +497,7 @@ impl Store for TableStore<'_> {
         let outcome = table(relation)?
             .delete_moved(self.transaction, seen(&self.nested, self.snapshot), target)
             .map_err(|e| of_table(e, relation, self.state))?;
-        if let ModifyOutcome::Done { .. } = outcome {
+        if let UpdateOutcome::Done { .. } = outcome {
             self.noted.borrow_mut().left(relation, self.catalog(), old);
         }
         self.outcome(relation, outcome)

@@ -15,7 +15,7 @@ pub struct ChangedRow {
 
 /// Outcome of an update or deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ModifyOutcome {
+pub enum UpdateOutcome {
     /// The change was made. `root` is the row's address now: the same after a heap-only update or a
     /// deletion.
     Done {

@@ -10,7 +10,7 @@ use crate::relation::count::count;
 use crate::relation::definition::{HeapOnlyUpdates, UniqueCheckTime};
 use crate::relation::table::Table;
 use crate::row::insert::RowEntry;
-use crate::row::outcome::{ChangedRow, LockOutcome, ModifyOutcome};
+use crate::row::outcome::{ChangedRow, LockOutcome, UpdateOutcome};
 use crate::row::row_queue::RowQueue;
 use crate::row::workspace::Workspace;
 
@@ -29,7 +29,7 @@ impl Table {
         old: &[Datum],
         new: &[Datum],
         work: &mut Workspace,
-    ) -> Result<ModifyOutcome> {
+    ) -> Result<UpdateOutcome> {
         debug_assert_eq!(old.len(), self.definition.columns.len(), "the old row has all columns");
         debug_assert_eq!(new.len(), self.definition.columns.len(), "the new row has all columns");
         let changes = self.changes(old, new, work)?;
@@ -82,7 +82,7 @@ impl Table {
         }
         self.clean_up(tx.session())?;
         self.wait_for_old_snapshot(tx, work)?;
-        Ok(ModifyOutcome::Done { root })
+        Ok(UpdateOutcome::Done { root })
     }
 
     /// Deletes the row at `target`. Waits for other transactions that are changing the row.
@@ -94,7 +94,7 @@ impl Table {
         tx: &Transaction,
         snapshot: &Snapshot,
         target: RowTarget,
-    ) -> Result<ModifyOutcome> {
+    ) -> Result<UpdateOutcome> {
         self.delete_row(tx, snapshot, target, false)
     }
 
@@ -108,7 +108,7 @@ impl Table {
         tx: &Transaction,
         snapshot: &Snapshot,
         target: RowTarget,
-    ) -> Result<ModifyOutcome> {
+    ) -> Result<UpdateOutcome> {
         self.delete_row(tx, snapshot, target, true)
     }
 
@@ -118,7 +118,7 @@ impl Table {
         snapshot: &Snapshot,
         target: RowTarget,
         moved: bool,
-    ) -> Result<ModifyOutcome> {
+    ) -> Result<UpdateOutcome> {
         let mut queue = RowQueue {
             tid: target.root,
             mode: RowLockMode::Update,
@@ -135,7 +135,7 @@ impl Table {
         }
         count(&self.counters.deleted, 1);
         self.clean_up(tx.session())?;
-        Ok(ModifyOutcome::Done { root })
+        Ok(UpdateOutcome::Done { root })
     }
 
     /// Locks the row at `target` until the transaction ends.
@@ -164,10 +164,10 @@ impl Table {
                 }
                 other => {
                     return Ok(match modified(other)? {
-                        ModifyOutcome::Changed(changed) => LockOutcome::Changed(changed),
-                        ModifyOutcome::Gone => LockOutcome::Gone,
-                        ModifyOutcome::SelfModified => LockOutcome::SelfModified,
-                        ModifyOutcome::Done { .. } => LockOutcome::Locked,
+                        UpdateOutcome::Changed(changed) => LockOutcome::Changed(changed),
+                        UpdateOutcome::Gone => LockOutcome::Gone,
+                        UpdateOutcome::SelfModified => LockOutcome::SelfModified,
+                        UpdateOutcome::Done { .. } => LockOutcome::Locked,
                     });
                 }
             }
@@ -289,15 +289,15 @@ impl Changes {
 }
 
 /// Converts an outcome that ends the operation without the change.
-fn modified(outcome: HeapOutcome) -> Result<ModifyOutcome> {
+fn modified(outcome: HeapOutcome) -> Result<UpdateOutcome> {
     let failure = |cause| Err(Error::Transaction(TxnError::SerializationFailure { cause }));
     match outcome {
-        HeapOutcome::Done { root, .. } => Ok(ModifyOutcome::Done { root }),
-        HeapOutcome::SelfModified => Ok(ModifyOutcome::SelfModified),
+        HeapOutcome::Done { root, .. } => Ok(UpdateOutcome::Done { root }),
+        HeapOutcome::SelfModified => Ok(UpdateOutcome::SelfModified),
         HeapOutcome::Changed(newest) => {
-            Ok(ModifyOutcome::Changed(ChangedRow { target: newest.target, row: newest.row }))
+            Ok(UpdateOutcome::Changed(ChangedRow { target: newest.target, row: newest.row }))
         }
-        HeapOutcome::Gone => Ok(ModifyOutcome::Gone),
+        HeapOutcome::Gone => Ok(UpdateOutcome::Gone),
         HeapOutcome::Moved => Err(Error::RowMoved),
         HeapOutcome::ConcurrentUpdate => failure("update"),
         HeapOutcome::ConcurrentDelete => failure("delete"),

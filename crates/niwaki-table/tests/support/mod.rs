@@ -16,8 +16,8 @@ use niwaki_storage::{
     CheckpointKind, CheckpointParticipant, OffsetNumber, Storage, StorageOptions,
 };
 use niwaki_table::{
-    Direction, Engine, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, ModifyOutcome,
-    PageRows, Result, RowTarget, Table, TableDefinition, Workspace,
+    Direction, Engine, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, PageRows, Result,
+    RowTarget, Table, TableDefinition, UpdateOutcome, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, SessionControl, Snapshot, TableId, TableLockMode,
@@ -210,7 +210,7 @@ impl World {
         target: RowTarget,
         old: &[Datum],
         new: (i32, i32, &str),
-    ) -> Result<ModifyOutcome> {
+    ) -> Result<UpdateOutcome> {
         let new = self.row(new.0, new.1, new.2);
         self.table.update(tx, snapshot, target, old, &new, &mut self.work.lock())
     }

@@ -21,8 +21,8 @@ use niwaki_storage::compare::redo_equals_do;
 use niwaki_storage::page::{ItemState, Page, PageKind};
 use niwaki_storage::{CheckpointKind, OffsetNumber, Storage, StorageOptions, Xid};
 use niwaki_table::{
-    BuildOptions, DeferredKey, Engine, Error, HeapOnlyUpdates, Lookup, ModifyOutcome, RowTarget,
-    Table, TableDefinition, TableStats, UniqueCheckTime, Workspace,
+    BuildOptions, DeferredKey, Engine, Error, HeapOnlyUpdates, Lookup, RowTarget, Table,
+    TableDefinition, TableStats, UniqueCheckTime, UpdateOutcome, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, SessionControl, Snapshot, TableId, TableLockMode,
@@ -330,7 +330,7 @@ impl Run {
             let snapshot = tx.snapshot_for_write()?;
             let target = find(table, tx, &snapshot, &old);
             let done = table.update(tx, &snapshot, target, &old.datums(), &new.datums(), work)?;
-            assert!(matches!(done, ModifyOutcome::Done { .. }), "{done:?}: nobody was in the way");
+            assert!(matches!(done, UpdateOutcome::Done { .. }), "{done:?}: nobody was in the way");
             Ok(())
         });
         if done {
@@ -351,7 +351,7 @@ impl Run {
         self.statement(session, false, |table, tx, _| {
             let snapshot = tx.snapshot_for_write()?;
             let done = table.delete(tx, &snapshot, find(table, tx, &snapshot, &old))?;
-            assert!(matches!(done, ModifyOutcome::Done { .. }), "{done:?}: nobody was in the way");
+            assert!(matches!(done, UpdateOutcome::Done { .. }), "{done:?}: nobody was in the way");
             Ok(())
         });
         let layer = self.open[session].as_mut().expect("begun").layer();
