@@ -9,7 +9,7 @@ use std::time::Duration;
 use niwaki_env::Env;
 use niwaki_env::rng::{Rng, SeededRng};
 use niwaki_nbtree::{
-    Direction, Index, IndexOptions, InsertOutcome, KeyRange, NbtreeManager, NewEntry, Scan,
+    Direction, EntryOutcome, Index, IndexOptions, KeyRange, NbtreeManager, NewEntry, Scan,
 };
 use niwaki_storage::{RelFile, Storage, StorageOptions, Tid, Xid};
 
@@ -46,7 +46,7 @@ fn insert_all(name: &str, storage: &Arc<Storage>, keys: &[u32]) -> Index {
             logically_unchanged: false,
         };
         let outcome = index.insert(&entry, None, None).expect("insertion");
-        assert_eq!(outcome, InsertOutcome::Inserted);
+        assert_eq!(outcome, EntryOutcome::Inserted);
     }
     let time = clock.monotonic().checked_sub(begin).unwrap();
     let bytes = (storage.wal().insert_lsn().0 - log) as f64 / keys.len() as f64;

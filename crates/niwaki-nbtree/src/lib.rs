@@ -29,7 +29,7 @@ pub mod hostile;
 pub use cleaning::entry_delete::VacuumSummary;
 pub use cleaning::mark::Marked;
 pub use error::{Error, Result};
-pub use insert::outcome::InsertOutcome;
+pub use insert::outcome::EntryOutcome;
 pub use memory::latch_hold::LATCH_HOLD_BUCKETS;
 pub use memory::options::{IndexOptions, SplitStrategy, VersionHint};
 pub use memory::stats::IndexStats;

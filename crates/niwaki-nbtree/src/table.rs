@@ -112,7 +112,7 @@ pub trait DeletionOracle {
     /// Storage's; the insertion fails with the error, and nothing was changed.
     fn judge(&self, candidates: &mut [DeletionCandidate<'_>]) -> Result<RemovedInterval>;
 
-    /// Decides whether the insertion shall end with [`crate::InsertOutcome::GivenUp`]. The index
+    /// Decides whether the insertion shall end with [`crate::EntryOutcome::GivenUp`]. The index
     /// asks repeatedly while the insertion waits for the latch of its leaf.
     fn gives_up(&self) -> bool;
 

@@ -43,7 +43,7 @@ use niwaki_storage::{BlockNumber, RelFile, Storage, StorageOptions, Tid, Xid};
 
 use crate::page::layout::IndexPage;
 use crate::page::tuple::{PivotTuple, sort_key};
-use crate::{Index, IndexOptions, InsertOutcome, NbtreeManager, NewEntry};
+use crate::{EntryOutcome, Index, IndexOptions, NbtreeManager, NewEntry};
 
 /// Returns a database in memory with room for `frames` pages.
 pub(crate) fn storage(frames: usize) -> Arc<Storage> {
@@ -77,7 +77,7 @@ pub(crate) fn entry(key: &[u8], tid: Tid) -> NewEntry<'_> {
     NewEntry { key, payload: b"", tid, xid: Xid::FIRST_NORMAL, logically_unchanged: false }
 }
 
-pub(crate) fn insert(index: &Index, key: &[u8], tid: Tid) -> InsertOutcome {
+pub(crate) fn insert(index: &Index, key: &[u8], tid: Tid) -> EntryOutcome {
     index.insert(&entry(key, tid), None, None).unwrap()
 }
 

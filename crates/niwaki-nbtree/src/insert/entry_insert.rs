@@ -10,7 +10,7 @@ use niwaki_storage::record::LoggedPage;
 use niwaki_storage::{BlockNumber, OffsetNumber, Xid};
 
 use crate::error::{Error, Result};
-use crate::insert::outcome::InsertOutcome;
+use crate::insert::outcome::EntryOutcome;
 use crate::insert::unique_check::Checked;
 use crate::memory::options::VersionHint;
 use crate::memory::recycle::Link;
@@ -43,7 +43,7 @@ enum Reached<'a> {
 
 /// The result of an attempt.
 enum Attempt {
-    Done(InsertOutcome),
+    Done(EntryOutcome),
     /// An unfinished split was in the way and is finished now, or a page on the way was deleted.
     Again,
     /// The leaf is full, and a pass over it would read these heap blocks from disk. They are read
@@ -65,7 +65,7 @@ impl Index {
         entry: &NewEntry<'_>,
         unique: Option<&dyn UniqueCheck>,
         deletion: Option<&dyn DeletionOracle>,
-    ) -> Result<InsertOutcome> {
+    ) -> Result<EntryOutcome> {
         let size = TUPLE_HEADER + entry.key.len() + entry.payload.len();
         if size > ENTRY_MAX {
             return Err(Error::RowTooLarge { size, max: ENTRY_MAX, index: self.name.to_string() });
@@ -111,7 +111,7 @@ impl Index {
         entry: &NewEntry<'_>,
         unique: Option<&dyn UniqueCheck>,
         record: &mut [u8],
-    ) -> Result<Option<InsertOutcome>> {
+    ) -> Result<Option<EntryOutcome>> {
         // Relaxed: the value is verified under the latch.
         let block = BlockNumber(self.rightmost.load(Ordering::Relaxed));
         if block == NO_BLOCK {
@@ -147,7 +147,7 @@ impl Index {
             Found::NotThere(gap) => {
                 self.note_version(&leaf, entry);
                 self.add(&mut leaf, gap, record, entry.xid)?;
-                Ok(Some(InsertOutcome::Inserted))
+                Ok(Some(EntryOutcome::Inserted))
             }
         }
     }
@@ -179,7 +179,7 @@ impl Index {
         let mut leaf = match self.write_leaf(link, &first, &path, gives_up)? {
             Reached::Leaf(leaf) => leaf,
             Reached::Again => return Ok(Attempt::Again),
-            Reached::GivenUp => return Ok(Attempt::Done(InsertOutcome::GivenUp)),
+            Reached::GivenUp => return Ok(Attempt::Done(EntryOutcome::GivenUp)),
         };
         let mut duplicates = Duplicates::Allowed;
         if let Some(check) = unique {
@@ -283,7 +283,7 @@ impl Index {
             && let Some(list) = self.list_for(&leaf, gap, entry)?
         {
             self.grow_list(&mut leaf, list, entry)?;
-            return Ok(Attempt::Done(InsertOutcome::Inserted));
+            return Ok(Attempt::Done(EntryOutcome::Inserted));
         }
         let tuple_bytes = record.len() - wal::OFFSET_SIZE;
         if !self.takes(&leaf, gap, tuple_bytes) {
@@ -299,7 +299,7 @@ impl Index {
                 && let Some(list) = self.list_for(&leaf, gap, entry)?
             {
                 self.grow_list(&mut leaf, list, entry)?;
-                return Ok(Attempt::Done(InsertOutcome::Inserted));
+                return Ok(Attempt::Done(EntryOutcome::Inserted));
             }
         }
         let tuple = &record[wal::OFFSET_SIZE..];
@@ -315,7 +315,7 @@ impl Index {
                 self.rightmost.store(leaf.id().block.0, Ordering::Relaxed);
             }
             self.add(&mut leaf, gap, record, entry.xid)?;
-            return Ok(Attempt::Done(InsertOutcome::Inserted));
+            return Ok(Attempt::Done(EntryOutcome::Inserted));
         }
         if entry.logically_unchanged || duplicates == Duplicates::Versions {
             self.note_version_split(&leaf, deletion.map(|deletion| deletion.oracle))?;
@@ -324,7 +324,7 @@ impl Index {
         let (left, right) = self.split(leaf, gap, tuple, None, entry.xid)?;
         count(&self.counters.inserts, 1);
         self.insert_parent(left, right, path, entry.xid)?;
-        Ok(Attempt::Done(InsertOutcome::Inserted))
+        Ok(Attempt::Done(EntryOutcome::Inserted))
     }
 
     fn note_version(&self, leaf: &PageWrite<'_>, entry: &NewEntry<'_>) {
@@ -454,7 +454,7 @@ impl Index {
     /// Suppresses the insertion of an entry that exists (X2). Clears its mark, logged. The leaf's
     /// version moves either way, so that no scan marks the entry on the basis of an earlier read
     /// (rule `leaf-version`).
-    fn suppress(&self, mut leaf: PageWrite<'_>, offset: u16, xid: Xid) -> Result<InsertOutcome> {
+    fn suppress(&self, mut leaf: PageWrite<'_>, offset: u16, xid: Xid) -> Result<EntryOutcome> {
         debug_assert!(offset >= leaf.first_entry(), "the high key is no entry");
         debug_assert!(offset <= leaf.item_count(), "the entry is on the leaf");
         if !seeded_bug!("suppression-bumps") {
@@ -470,6 +470,6 @@ impl Index {
             drop(critical);
         }
         count(&self.counters.suppressed_duplicates, 1);
-        Ok(InsertOutcome::AlreadyThere)
+        Ok(EntryOutcome::AlreadyThere)
     }
 }

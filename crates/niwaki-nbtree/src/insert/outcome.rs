@@ -4,7 +4,7 @@ use niwaki_storage::{Tid, Xid};
 
 /// The end of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InsertOutcome {
+pub enum EntryOutcome {
     /// The entry was inserted.
     Inserted,
     /// The entry existed already (docs/internals/design.md, "Index entries"): nothing was inserted.

@@ -15,7 +15,7 @@ use niwaki_storage::Tid;
 use niwaki_storage::buffer::PageWrite;
 
 use crate::error::Result;
-use crate::insert::outcome::InsertOutcome;
+use crate::insert::outcome::EntryOutcome;
 use crate::memory::stats::count;
 use crate::page::change;
 use crate::page::entry::{EntryPlace, NewEntry};
@@ -35,7 +35,7 @@ const REMOVABLE_MIN: usize = 16;
 pub(crate) enum Checked {
     /// No entry conflicts.
     Passed(Duplicates),
-    Ended(InsertOutcome),
+    Ended(EntryOutcome),
 }
 
 impl Index {
@@ -161,11 +161,11 @@ impl Index {
             count(&self.counters.unique_entries, 1);
             match check.check(entry.key, tid)? {
                 UniqueVerdict::NotConflicting => {}
-                UniqueVerdict::Conflict => return Ok(Answer::Ended(InsertOutcome::Conflict(tid))),
+                UniqueVerdict::Conflict => return Ok(Answer::Ended(EntryOutcome::Conflict(tid))),
                 UniqueVerdict::InProgress(xid) => {
-                    return Ok(Answer::Ended(InsertOutcome::Wait(xid)));
+                    return Ok(Answer::Ended(EntryOutcome::Wait(xid)));
                 }
-                UniqueVerdict::Undecided => return Ok(Answer::Ended(InsertOutcome::Undecided)),
+                UniqueVerdict::Undecided => return Ok(Answer::Ended(EntryOutcome::Undecided)),
                 UniqueVerdict::Dead => dead += 1,
                 UniqueVerdict::Removable(removes) => {
                     removable.places.push(EntryPlace { offset, place });
@@ -179,7 +179,7 @@ impl Index {
 
 /// The table's answer about an item's entries.
 enum Answer {
-    Ended(InsertOutcome),
+    Ended(EntryOutcome),
     /// The entries do not conflict.
     Alive,
     /// All entries of the item are dead to every snapshot; the value is their number.

@@ -5,7 +5,7 @@ use niwaki_storage::{Csn, Result, Tid, Xid};
 use super::test_table::TestTable;
 use super::{checked, entry, index, insert};
 use crate::{
-    DeletionCandidate, Index, IndexOptions, InsertOutcome, NewEntry, UniqueCheck, UniqueVerdict,
+    DeletionCandidate, EntryOutcome, Index, IndexOptions, NewEntry, UniqueCheck, UniqueVerdict,
     VersionHint,
 };
 
@@ -40,7 +40,7 @@ fn versions_make_room_for_versions() {
     let table = TestTable::new(on_block(1));
     let new = key(3);
     let outcome = index.insert(&version(&new, Tid::new(3, 1)), None, Some(&table)).unwrap();
-    assert_eq!(outcome, InsertOutcome::Inserted);
+    assert_eq!(outcome, EntryOutcome::Inserted);
     // Both blocks promise the same: the lower goes first, and frees less than the pass wants.
     assert_eq!(*table.visited.borrow(), [1, 2]);
     assert_eq!(*table.ended.borrow(), [true]);
@@ -138,7 +138,7 @@ fn what_died_on_blocks_that_promise_little_goes_too() {
     for n in 0..dead {
         let new = key(n % 10);
         let outcome = index.insert(&version(&new, Tid::new(300, 1 + n)), None, Some(&table));
-        assert_eq!(outcome.unwrap(), InsertOutcome::Inserted);
+        assert_eq!(outcome.unwrap(), EntryOutcome::Inserted);
     }
     let stats = index.stats();
     assert_eq!(stats.leaf_splits, 0);
@@ -236,7 +236,7 @@ fn heap_blocks_are_read_in_before_the_pass() {
         table.on_disk.borrow_mut().extend([1, 2, 77]);
         let new = NewEntry { logically_unchanged: hinted, ..entry(&[9, 9], Tid::new(3, 1)) };
         let outcome = index.insert(&new, None, Some(&table)).unwrap();
-        assert_eq!(outcome, InsertOutcome::Inserted);
+        assert_eq!(outcome, EntryOutcome::Inserted);
         assert_eq!(table.on_disk.borrow().iter().copied().collect::<Vec<_>>(), [77]);
         assert_eq!(checked(&index).len(), 7);
     }
@@ -278,7 +278,7 @@ fn the_wait_for_a_leaf_can_be_given_up() {
             table.impatient.set(true);
             index.insert(&entry(&key(3), Tid::new(3, 1)), None, Some(&table)).unwrap()
         });
-        assert_eq!(waiting.join().unwrap(), InsertOutcome::GivenUp);
+        assert_eq!(waiting.join().unwrap(), EntryOutcome::GivenUp);
     });
     drop(held);
     assert_eq!(checked(&index).len(), 12);

@@ -11,7 +11,7 @@ use niwaki_storage::{Result, Tid, Xid};
 use super::test_table::TestTable;
 use super::{checked, entry, insert, level};
 use crate::{
-    Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyRange, NewEntry, OneRange,
+    Direction, EntryDecision, EntryOutcome, Index, IndexOptions, KeyRange, NewEntry, OneRange,
     Scan, UniqueCheck, UniqueVerdict,
 };
 
@@ -253,7 +253,7 @@ fn what_each_thread_inserts_and_deletes_is_there_or_gone() {
                         if rng.chance(2, 3) {
                             let outcome = insert(&index, &key, tid);
                             let new = mine.insert((key, tid));
-                            assert_eq!(outcome == InsertOutcome::Inserted, new);
+                            assert_eq!(outcome == EntryOutcome::Inserted, new);
                         } else {
                             let decide = &mut || Ok((EntryDecision::Delete, None));
                             let gone = index.delete_entry(&key, tid, Xid::INVALID, decide).unwrap();
@@ -312,15 +312,15 @@ fn unique_insertions(_: u64) {
             })
         })
         .collect();
-    let outcomes: Vec<InsertOutcome> =
+    let outcomes: Vec<EntryOutcome> =
         threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     let entries = checked(&index);
     let count = entries.iter().filter(|(key, tid)| key == &[5] && tid.offset.0 == 7).count();
-    let inserted = outcomes.iter().filter(|&&outcome| outcome == InsertOutcome::Inserted).count();
+    let inserted = outcomes.iter().filter(|&&outcome| outcome == EntryOutcome::Inserted).count();
     assert_eq!(count, inserted);
     let in_the_way = [outcomes[0], outcomes[2]];
     assert_eq!(
-        in_the_way.iter().filter(|&&outcome| outcome == InsertOutcome::Inserted).count(),
+        in_the_way.iter().filter(|&&outcome| outcome == EntryOutcome::Inserted).count(),
         1,
         "{outcomes:?}"
     );
@@ -614,7 +614,7 @@ fn parent_that_goes(_: u64) {
     // From the last key to the first: inner pages come after their children in the file.
     (0..20u8)
         .rev()
-        .for_each(|n| assert_eq!(insert(&index, &[n * 12], tid), InsertOutcome::Inserted));
+        .for_each(|n| assert_eq!(insert(&index, &[n * 12], tid), EntryOutcome::Inserted));
     let parents = level(&index, 1);
     let last_key = |at: usize| parents[at].1[0][0];
     let goes: Vec<u8> =
@@ -685,7 +685,7 @@ fn restored_entry(_: u64) {
     let restorer = {
         let index = Arc::clone(&index);
         spawn(move || {
-            assert_eq!(insert(&index, b"k", Tid::new(1, 1)), InsertOutcome::AlreadyThere);
+            assert_eq!(insert(&index, b"k", Tid::new(1, 1)), EntryOutcome::AlreadyThere);
             // From here on the entry is wanted, even if a scan read the leaf before.
             let mut scan = Scan::default();
             scan.start(&index, &KeyRange::equal(b"k"), Direction::Forward);

@@ -11,7 +11,7 @@ use super::concurrent::{
     NobodyElse, STEPS, delete, interleave, scan_and_verify, spawn, tiny, tiny_of,
 };
 use super::{checked, entry, insert};
-use crate::{Direction, EntryDecision, EntryPlace, Index, InsertOutcome, KeyRange, Scan};
+use crate::{Direction, EntryDecision, EntryOutcome, EntryPlace, Index, KeyRange, Scan};
 
 #[cfg(feature = "shuttle")]
 mod scheduled {
@@ -182,7 +182,7 @@ fn insertions_among_merges(seed: u64) {
                     let key = vec![rng.below(120) as u8, 1];
                     let new = entry(&key, Tid::new(7, 1 + number));
                     let outcome = index.insert(&new, Some(&NobodyElse), None).unwrap();
-                    inserted.extend((outcome == InsertOutcome::Inserted).then_some(key));
+                    inserted.extend((outcome == EntryOutcome::Inserted).then_some(key));
                 }
                 inserted
             })

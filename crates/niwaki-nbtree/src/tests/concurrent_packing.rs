@@ -9,7 +9,7 @@ use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
 
 use super::concurrent::{NobodyElse, STEPS, delete, interleave, scan_and_verify, spawn, tiny_of};
 use super::{checked, entry, insert};
-use crate::{Direction, EntryDecision, Index, InsertOutcome};
+use crate::{Direction, EntryDecision, EntryOutcome, Index};
 
 #[cfg(feature = "shuttle")]
 mod scheduled {
@@ -135,7 +135,7 @@ fn insertions_among_packing(seed: u64) {
                     let key = vec![rng.below(120) as u8, 1];
                     let new = entry(&key, Tid::new(7, 1 + number));
                     let outcome = index.insert(&new, Some(&NobodyElse), None).unwrap();
-                    inserted.extend((outcome == InsertOutcome::Inserted).then_some(key));
+                    inserted.extend((outcome == EntryOutcome::Inserted).then_some(key));
                 }
                 inserted
             })

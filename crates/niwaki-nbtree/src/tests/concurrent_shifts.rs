@@ -11,7 +11,7 @@ use super::concurrent::{
     vacuum_beside_insertions,
 };
 use super::{checked, entry, insert};
-use crate::{Direction, EntryPlace, Index, InsertOutcome, KeyRange, Scan};
+use crate::{Direction, EntryOutcome, EntryPlace, Index, KeyRange, Scan};
 
 #[cfg(feature = "shuttle")]
 mod scheduled {
@@ -202,9 +202,9 @@ fn unique_insertions_that_shift(seed: u64) {
             })
         })
         .collect();
-    let outcomes: Vec<InsertOutcome> =
+    let outcomes: Vec<EntryOutcome> =
         threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-    let inserted = outcomes.iter().filter(|&&outcome| outcome == InsertOutcome::Inserted).count();
+    let inserted = outcomes.iter().filter(|&&outcome| outcome == EntryOutcome::Inserted).count();
     assert_eq!(inserted, 1, "{outcomes:?}");
     assert_eq!(checked(&index).iter().filter(|entry| entry.0 == key).count(), 1);
     assert_eq!(index.stats().leaf_shifts, 1);

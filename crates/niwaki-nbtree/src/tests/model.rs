@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use super::test_table::TestTable;
 use super::{checked, entry, index};
 use crate::{
-    Direction, EntryDecision, Index, IndexOptions, IndexStats, InsertOutcome, KeyBound, KeyRange,
+    Direction, EntryDecision, EntryOutcome, Index, IndexOptions, IndexStats, KeyBound, KeyRange,
     Marked, NewEntry, Place, RangeSource, RangeStep, Scan, SplitStrategy,
 };
 
@@ -271,8 +271,7 @@ fn run(index: &Index, model: &mut Model, step: &Step) {
             let table = TestTable::new(|candidate| is_dead(candidate.tid));
             let outcome = index.insert(&new, None, Some(&table)).unwrap();
             let known = model.contains_key(&(key.clone(), *tid));
-            let expected =
-                if known { InsertOutcome::AlreadyThere } else { InsertOutcome::Inserted };
+            let expected = if known { EntryOutcome::AlreadyThere } else { EntryOutcome::Inserted };
             assert_eq!(outcome, expected);
             // Entries that the table allowed to go are gone; the table may have been asked about
             // them twice.
@@ -352,7 +351,7 @@ fn die(index: &Index, model: &mut Model, range: &KeyRange<'_>, kept: u32) {
         assert!(model.remove(&entry).is_some(), "{entry:?}");
     }
     for (key, tid) in model.keys().filter(|(key, _)| range.contains(key)) {
-        assert_eq!(super::insert(index, key, *tid), InsertOutcome::AlreadyThere);
+        assert_eq!(super::insert(index, key, *tid), EntryOutcome::AlreadyThere);
     }
 }
 
@@ -394,7 +393,7 @@ fn mark_and_restore(index: &Index, model: &mut Model, key: &[u8]) {
     assert_eq!(gone, marked);
     assert!(step == 2 || marked == entries.len(), "whole lists are marked");
     for (key, tid) in &entries {
-        assert_eq!(super::insert(index, key, *tid), InsertOutcome::AlreadyThere);
+        assert_eq!(super::insert(index, key, *tid), EntryOutcome::AlreadyThere);
         assert!(model.contains_key(&(key.clone(), *tid)));
     }
     assert_eq!(

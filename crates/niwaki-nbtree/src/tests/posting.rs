@@ -7,7 +7,7 @@ use niwaki_storage::{Result, Tid, Xid};
 use super::test_table::TestTable;
 use super::{checked, entry, index, insert};
 use crate::{
-    Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyRange, NewEntry, Scan,
+    Direction, EntryDecision, EntryOutcome, Index, IndexOptions, KeyRange, NewEntry, Scan,
     UniqueCheck, UniqueVerdict,
 };
 
@@ -60,7 +60,7 @@ fn a_tid_inside_a_list_pushes_out_the_last_one() {
         let index = lists(&[b"k"], 16);
         let there = new % 10 == 0;
         let outcome = insert(&index, b"k", tid(new));
-        let expected = if there { InsertOutcome::AlreadyThere } else { InsertOutcome::Inserted };
+        let expected = if there { EntryOutcome::AlreadyThere } else { EntryOutcome::Inserted };
         assert_eq!(outcome, expected, "{new}");
         let mut expected: Vec<u32> = (1..=16).map(|n| n * 10).chain([new]).collect();
         expected.sort_unstable();
@@ -81,7 +81,7 @@ fn a_list_takes_in_versions() {
         let version = NewEntry { logically_unchanged: true, ..entry(b"k", tid(new)) };
         let there = new % 10 == 0;
         let outcome = index.insert(&version, None, None).unwrap();
-        let expected = if there { InsertOutcome::AlreadyThere } else { InsertOutcome::Inserted };
+        let expected = if there { EntryOutcome::AlreadyThere } else { EntryOutcome::Inserted };
         assert_eq!(outcome, expected, "{new}");
         let mut expected = vec![10, 20, 30];
         expected.extend((!there).then_some(new));
@@ -209,7 +209,7 @@ fn an_entry_inserted_again_frees_its_list_of_the_mark() {
     let index = lists(&[b"k"], 16);
     mark_all(&index, b"k");
     assert!(tids_of(&index, b"k", Direction::Forward).is_empty());
-    assert_eq!(insert(&index, b"k", tid(30)), InsertOutcome::AlreadyThere);
+    assert_eq!(insert(&index, b"k", tid(30)), EntryOutcome::AlreadyThere);
     assert_eq!(
         tids_of(&index, b"k", Direction::Forward),
         (1..=8).map(|n| n * 10).collect::<Vec<_>>()
@@ -221,12 +221,12 @@ fn an_entry_inserted_again_frees_its_list_of_the_mark() {
 fn a_tid_that_a_marked_list_takes_in_is_alive() {
     let index = lists(&[b"k"], 16);
     mark_all(&index, b"k");
-    assert_eq!(insert(&index, b"k", tid(35)), InsertOutcome::Inserted);
+    assert_eq!(insert(&index, b"k", tid(35)), EntryOutcome::Inserted);
     assert!(tids_of(&index, b"k", Direction::Forward).contains(&35));
     // The same holds on a page that must be divided for the entry.
     let index = lists(&[b"k"], 64);
     mark_all(&index, b"k");
-    assert_eq!(insert(&index, b"k", tid(35)), InsertOutcome::Inserted);
+    assert_eq!(insert(&index, b"k", tid(35)), EntryOutcome::Inserted);
     assert!(tids_of(&index, b"k", Direction::Forward).contains(&35));
     assert_eq!(checked(&index).len(), 65);
 }
@@ -282,14 +282,14 @@ fn a_unique_check_asks_about_every_tid_of_a_list() {
     let index = lists(&[b"k"], 16);
     let check = Versions { answer: |_| UniqueVerdict::NotConflicting, asked: RefCell::default() };
     let outcome = index.insert(&entry(b"k", tid(35)), Some(&check), None).unwrap();
-    assert_eq!(outcome, InsertOutcome::Inserted);
+    assert_eq!(outcome, EntryOutcome::Inserted);
     assert_eq!(*check.asked.borrow(), (1..=16).map(|n| n * 10).collect::<Vec<_>>());
     let conflict = |n| {
         if n == 120 { UniqueVerdict::Conflict } else { UniqueVerdict::NotConflicting }
     };
     let check = Versions { answer: conflict, asked: RefCell::default() };
     let outcome = index.insert(&entry(b"k", tid(36)), Some(&check), None).unwrap();
-    assert_eq!(outcome, InsertOutcome::Conflict(tid(120)));
+    assert_eq!(outcome, EntryOutcome::Conflict(tid(120)));
     // One list is dead, of the other all but one entry: only the first is marked.
     let dead = |n| if n == 160 { UniqueVerdict::NotConflicting } else { UniqueVerdict::Dead };
     let check = Versions { answer: dead, asked: RefCell::default() };

@@ -7,7 +7,7 @@ use super::{checked, entry, index, insert, level};
 use crate::memory::credit::SHIFT_PRICE;
 use crate::room::siblings::PLENTY;
 use crate::{
-    Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyRange, NewEntry, Scan,
+    Direction, EntryDecision, EntryOutcome, Index, IndexOptions, KeyRange, NewEntry, Scan,
     SplitStrategy,
 };
 
@@ -39,7 +39,7 @@ fn the_last_entries_of_a_full_leaf_go_over_to_its_right_sibling() {
     for new in [5u8, 15, 25, 35, 45] {
         let index = with_room(IndexOptions::default());
         let before = index.stats();
-        assert_eq!(insert(&index, &[new], TID), InsertOutcome::Inserted);
+        assert_eq!(insert(&index, &[new], TID), EntryOutcome::Inserted);
         let after = index.stats();
         assert_eq!(after.leaf_splits, before.leaf_splits);
         assert_eq!((after.leaf_shifts, after.inserts), (1, before.inserts + 1));
@@ -118,7 +118,7 @@ fn room_comes_from_further_right_where_deletions_pay_for_it() {
         let index = with_room_further_right();
         let before = index.stats();
         index.earn(credit);
-        assert_eq!(insert(&index, &[25], TID), InsertOutcome::Inserted);
+        assert_eq!(insert(&index, &[25], TID), EntryOutcome::Inserted);
         let after = index.stats();
         let expected = if credit < 2 * SHIFT_PRICE { (1, 0) } else { (0, 2) };
         let splits = after.leaf_splits - before.leaf_splits;
@@ -163,7 +163,7 @@ fn room_that_several_have_together_is_brought_where_there_is_plenty_of_credit() 
         index.credit.spend(u64::MAX);
         index.earn(credit);
         let before = index.stats();
-        assert_eq!(insert(&index, &new(1, 3), TID), InsertOutcome::Inserted);
+        assert_eq!(insert(&index, &new(1, 3), TID), EntryOutcome::Inserted);
         let after = index.stats();
         let expected = if credit == 2 * SHIFT_PRICE { (1, 0) } else { (0, 2) };
         let splits = after.leaf_splits - before.leaf_splits;

@@ -9,8 +9,7 @@ use niwaki_storage::{Csn, Result, Tid, Xid};
 use super::test_table::TestTable;
 use super::{checked, entry, index, insert};
 use crate::{
-    Direction, Error, Index, IndexOptions, InsertOutcome, KeyRange, Scan, UniqueCheck,
-    UniqueVerdict,
+    Direction, EntryOutcome, Error, Index, IndexOptions, KeyRange, Scan, UniqueCheck, UniqueVerdict,
 };
 
 /// A table that answers from a list, and notes the questions.
@@ -51,7 +50,7 @@ fn a_unique_check_asks_about_every_equal_entry_once() {
     for new in [Tid::new(5, 1), Tid::new(105, 1), Tid::new(999, 1)] {
         let check = Scripted::new(|_| UniqueVerdict::NotConflicting);
         let outcome = index.insert(&entry(b"key", new), Some(&check), None).unwrap();
-        assert_eq!(outcome, InsertOutcome::Inserted);
+        assert_eq!(outcome, EntryOutcome::Inserted);
         let mut expected = tids.clone();
         expected.extend([Tid::new(5, 1), Tid::new(105, 1)].into_iter().filter(|&tid| tid < new));
         expected.sort_unstable();
@@ -66,8 +65,8 @@ fn conflicts_and_waits_insert_nothing() {
     let before = checked(&index);
     for &at in &[tids[0], tids[7], tids[19]] {
         for (verdict, expected) in [
-            (UniqueVerdict::Conflict, InsertOutcome::Conflict(at)),
-            (UniqueVerdict::InProgress(Xid(77)), InsertOutcome::Wait(Xid(77))),
+            (UniqueVerdict::Conflict, EntryOutcome::Conflict(at)),
+            (UniqueVerdict::InProgress(Xid(77)), EntryOutcome::Wait(Xid(77))),
         ] {
             let check =
                 Scripted::new(
@@ -90,10 +89,10 @@ fn the_check_comes_before_suppression() {
         if tid == tids[2] { UniqueVerdict::Conflict } else { UniqueVerdict::NotConflicting }
     });
     let again = index.insert(&entry(b"key", tids[0]), Some(&check), None).unwrap();
-    assert_eq!(again, InsertOutcome::Conflict(tids[2]));
+    assert_eq!(again, EntryOutcome::Conflict(tids[2]));
     let check = Scripted::new(|_| UniqueVerdict::NotConflicting);
     let again = index.insert(&entry(b"key", tids[0]), Some(&check), None).unwrap();
-    assert_eq!(again, InsertOutcome::AlreadyThere);
+    assert_eq!(again, EntryOutcome::AlreadyThere);
 }
 
 #[test]
@@ -115,7 +114,7 @@ fn what_a_unique_check_finds_dead_is_marked_and_not_asked_about_again() {
     // only the entries up to its end.
     let conflict = Scripted::new(|_| UniqueVerdict::Conflict);
     let outcome = index.insert(&entry(b"key", Tid::new(11, 1)), Some(&conflict), None).unwrap();
-    assert_eq!(outcome, InsertOutcome::Conflict(Tid::new(4, 1)));
+    assert_eq!(outcome, EntryOutcome::Conflict(Tid::new(4, 1)));
     let stats = index.stats();
     assert_eq!((stats.unique_checks, stats.unique_entries), (3, 5 + 3 + 1));
 }
@@ -319,7 +318,7 @@ fn a_file_that_only_grew_is_an_empty_index() {
         scan.start(&index, &KeyRange::ALL, Direction::Forward);
         assert!(!scan.next(&index).unwrap());
         assert!(checked(&index).is_empty());
-        assert_eq!(insert(&index, b"key", Tid::new(1, 1)), InsertOutcome::Inserted);
+        assert_eq!(insert(&index, b"key", Tid::new(1, 1)), EntryOutcome::Inserted);
         assert_eq!(checked(&index).len(), 1);
     }
 }

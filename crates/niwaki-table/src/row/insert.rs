@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use niwaki_env::{invariant, seeded_bug};
 use niwaki_heap::{InsertOptions, NewRow, UniqueProbe};
-use niwaki_nbtree::{InsertOutcome, NewEntry, UniqueCheck};
+use niwaki_nbtree::{EntryOutcome, NewEntry, UniqueCheck};
 use niwaki_storage::{OffsetNumber, Tid};
 use niwaki_txn::{Error as TxnError, Transaction};
 use niwaki_types::Datum;
@@ -206,7 +206,7 @@ impl Table {
         // version's key.
         loop {
             match self.indexes[index].handle.insert(&new, unique, Some(&oracle))? {
-                InsertOutcome::Inserted | InsertOutcome::AlreadyThere => {
+                EntryOutcome::Inserted | EntryOutcome::AlreadyThere => {
                     debug_assert!(
                         !passing.doubtful.get()
                             || self.indexes[index].definition.check_time == UniqueCheckTime::Later,
@@ -218,10 +218,10 @@ impl Table {
                     }
                     return Ok(true);
                 }
-                InsertOutcome::Conflict(_) | InsertOutcome::Wait(_) if how == Check::GiveWay => {
+                EntryOutcome::Conflict(_) | EntryOutcome::Wait(_) if how == Check::GiveWay => {
                     return Ok(false);
                 }
-                InsertOutcome::Conflict(_)
+                EntryOutcome::Conflict(_)
                     if how == Check::WhileThere && !seeded_bug!("conflict-with-itself") =>
                 {
                     match self.probe(tx, index, &work.key, entry.root)? {
@@ -233,17 +233,17 @@ impl Table {
                         UniqueProbe::Free => unique = None,
                     }
                 }
-                InsertOutcome::Conflict(_) => return Err(self.unique_violation(index, entry.row)),
-                InsertOutcome::GivenUp => {
+                EntryOutcome::Conflict(_) => return Err(self.unique_violation(index, entry.row)),
+                EntryOutcome::GivenUp => {
                     if let Some(why) = oracle.interrupted() {
                         return Err(Error::Transaction(why.into()));
                     }
                 }
-                InsertOutcome::Undecided => {
+                EntryOutcome::Undecided => {
                     debug_assert!(unique.is_some(), "an entry without a check is undecided");
                     check.memo.learn(self, index)?;
                 }
-                InsertOutcome::Wait(xid) => self.wait_for(tx, xid)?,
+                EntryOutcome::Wait(xid) => self.wait_for(tx, xid)?,
             }
         }
     }
