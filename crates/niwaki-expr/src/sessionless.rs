@@ -19,7 +19,7 @@ use crate::context::{Calls, Environment, ExecContext, NothingLeft, Scratch};
 use crate::analysis::AnalyzeContext;
 use crate::definitions::{Definitions, Outside};
 use crate::store::{
-    InsertOutcome, JudgedRow, RowBatch, RowOutcome, ScanPath, ScanState, SharedStore, Store,
+    ConflictOutcome, JudgedRow, RowBatch, RowOutcome, ScanPath, ScanState, SharedStore, Store,
 };
 
 /// The fixed surroundings of every evaluation without a session.
@@ -222,7 +222,7 @@ impl Store for Nothing {
         _: &[Datum],
         _: &[usize],
         _: Option<RowLockMode>,
-    ) -> Result<InsertOutcome> {
+    ) -> Result<ConflictOutcome> {
         none()
     }
     fn update(

@@ -191,7 +191,7 @@ pub enum RowOutcome {
 
 /// The outcome of an insertion with ON CONFLICT.
 #[derive(Debug)]
-pub enum InsertOutcome {
+pub enum ConflictOutcome {
     /// Inserted at this TID.
     Inserted(Tid),
     /// Another row has the key. The caller did not ask to lock it.
@@ -348,7 +348,7 @@ pub trait Store {
         row: &[Datum],
         arbiters: &[usize],
         lock: Option<RowLockMode>,
-    ) -> Result<InsertOutcome>;
+    ) -> Result<ConflictOutcome>;
 
     /// Replaces a row whose checked version is `old` by `new` (all columns each).
     ///

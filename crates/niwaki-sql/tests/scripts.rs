@@ -7,7 +7,7 @@ use std::sync::Arc;
 use niwaki_catalog::{CatalogState, Oid, Relation, SearchPath, SystemSource};
 use niwaki_env::Env;
 use niwaki_sql::store::{
-    InsertOutcome, JudgedRow, RowBatch, RowOutcome, ScanPath, ScanState, Store,
+    ConflictOutcome, JudgedRow, RowBatch, RowOutcome, ScanPath, ScanState, Store,
 };
 use niwaki_sql::{
     AnalyzeContext, Calls, Environment, ExecContext, NothingLeft, PlannerSettings, Result, Scratch,
@@ -63,7 +63,7 @@ impl Store for NoStore {
         _: &[Datum],
         _: &[usize],
         _: Option<RowLockMode>,
-    ) -> Result<InsertOutcome> {
+    ) -> Result<ConflictOutcome> {
         no_tables()
     }
     fn update(

@@ -6,7 +6,7 @@ use niwaki_expr::context::ExecContext;
 use niwaki_expr::expr::Runtime;
 use niwaki_expr::plan::ModifyPlan;
 use niwaki_expr::query::{ConflictPlan, ConflictUpdate};
-use niwaki_expr::store::{InsertOutcome, JudgedRow, RowOutcome};
+use niwaki_expr::store::{ConflictOutcome, JudgedRow, RowOutcome};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_storage::Tid;
 use niwaki_types::Datum;
@@ -31,18 +31,18 @@ pub(crate) fn upsert(
     let store = &mut *rt.exec.store;
     let outcome = store.insert_or_lock(&modify.relation, new, &conflict.arbiters, lock)?;
     if let Some(measures) = &mut rt.state.measures {
-        measures.count_conflict(!matches!(outcome, InsertOutcome::Inserted(_)));
+        measures.count_conflict(!matches!(outcome, ConflictOutcome::Inserted(_)));
     }
     match (outcome, &conflict.update) {
-        (InsertOutcome::Inserted(tid), _) => {
+        (ConflictOutcome::Inserted(tid), _) => {
             if let Some(triggers) = &modify.triggers {
                 triggers.after(TriggerEvent::Insert, None, Some(new.as_slice()), rt)?;
             }
             returned(modify, row, new, tid);
             Ok(true)
         }
-        (InsertOutcome::OwnCommand, Some(_)) => Err(second_time()),
-        (InsertOutcome::Locked { judged, row: old }, Some(action)) => {
+        (ConflictOutcome::OwnCommand, Some(_)) => Err(second_time()),
+        (ConflictOutcome::Locked { judged, row: old }, Some(action)) => {
             let excluded = std::mem::take(new);
             show_locked(modify, action, row, (old, excluded), (judged.tid(), modify.relation.oid));
             update(modify, action, judged, row, new, rt)

@@ -7,7 +7,7 @@ use niwaki_expr::context::ExecContext;
 use niwaki_expr::expr::Runtime;
 use niwaki_expr::plan::ModifyPlan;
 use niwaki_expr::query::{LeafRules, ModifyKind, RowTriggers, TriggerCall};
-use niwaki_expr::store::{InsertOutcome, JudgedRow, RowOutcome};
+use niwaki_expr::store::{ConflictOutcome, JudgedRow, RowOutcome};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
@@ -193,16 +193,16 @@ fn insert(
     let lock = conflict.update.as_ref().map(|update| update.lock);
     let outcome = rt.exec.store.insert_or_lock(&leaf.relation, &own, arbiters, lock)?;
     if let Some(measures) = &mut rt.state.measures {
-        measures.count_conflict(!matches!(outcome, InsertOutcome::Inserted(_)));
+        measures.count_conflict(!matches!(outcome, ConflictOutcome::Inserted(_)));
     }
     match (outcome, &conflict.update) {
-        (InsertOutcome::Inserted(tid), _) => {
+        (ConflictOutcome::Inserted(tid), _) => {
             place.after(TriggerEvent::Insert, None, Some(&own), rt)?;
             returned_from(modify, leaf, row, &own, tid);
             Ok(true)
         }
-        (InsertOutcome::OwnCommand, Some(_)) => Err(second_time()),
-        (InsertOutcome::Locked { judged, row: old }, Some(action)) => {
+        (ConflictOutcome::OwnCommand, Some(_)) => Err(second_time()),
+        (ConflictOutcome::Locked { judged, row: old }, Some(action)) => {
             let rows = (leaf.columns.backward(&old), leaf.columns.backward(&own));
             show_locked(modify, action, row, rows, (judged.tid(), leaf.relation.oid));
             if !new_version(modify, action, row, new, rt)? {

@@ -7,7 +7,7 @@ use niwaki_catalog::{CatalogState, Relation};
 use niwaki_directory::parallel_workers::{HelperPermit, LimitedHelpers};
 use niwaki_env::seeded_bug;
 use niwaki_sql::store::{
-    BATCH_BYTES, InsertOutcome, JudgedRow, RowBatch, RowOutcome, ScanEffort, ScanPath, ScanState,
+    BATCH_BYTES, ConflictOutcome, JudgedRow, RowBatch, RowOutcome, ScanEffort, ScanPath, ScanState,
     Sees, SharedStore, Store,
 };
 use niwaki_sql::{CommandTag, FiredTrigger, Result, SqlError};
@@ -416,7 +416,7 @@ impl Store for TableStore<'_> {
         row: &[Datum],
         arbiters: &[usize],
         lock: Option<RowLockMode>,
-    ) -> Result<InsertOutcome> {
+    ) -> Result<ConflictOutcome> {
         let tx = self.transaction;
         let outcome = table(relation)?
             .insert_or_lock(tx, seen(&self.nested, self.snapshot), row, arbiters, lock, self.work)
@@ -424,13 +424,13 @@ impl Store for TableStore<'_> {
         Ok(match outcome {
             Upsert::Inserted(tid) => {
                 self.noted.borrow_mut().inserted(relation, row);
-                InsertOutcome::Inserted(tid)
+                ConflictOutcome::Inserted(tid)
             }
-            Upsert::Conflict => InsertOutcome::Conflict,
-            Upsert::OwnCommand => InsertOutcome::OwnCommand,
+            Upsert::Conflict => ConflictOutcome::Conflict,
+            Upsert::OwnCommand => ConflictOutcome::OwnCommand,
             Upsert::Locked(locked) => {
                 let (judged, row) = self.newest(relation, locked)?;
-                InsertOutcome::Locked { judged, row }
+                ConflictOutcome::Locked { judged, row }
             }
         })
     }
