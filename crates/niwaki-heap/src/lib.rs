@@ -54,7 +54,9 @@ pub use relation::{Heap, HeapRegistry, HeapRelation};
 pub use row::build_scan::Live;
 pub use row::dead::{DeadProbe, DeadVersions, Deadness};
 pub use row::insert::InsertOptions;
-pub use row::outcome::{Blocker, HeapOutcome, LiveRow, NewRow, Newest, RowTarget, UpdateKind};
+pub use row::outcome::{
+    Blocker, HeapOutcome, LiveRow, NewRow, NewestVersion, RowTarget, UpdateKind,
+};
 pub use row::pieces::PieceFate;
 pub use row::unique::UniqueProbe;
 

@@ -37,9 +37,9 @@ pub use cleaning::maintenance_stats::MaintenanceStats;
 pub use cleaning::rounds::{Round, Rounds};
 pub use error::{Error, ExpressionError, Result, UniqueViolation};
 pub use niwaki_heap::{
-    ChainStats, Distribution, HeapStats, InsertOptions, LinePointer, MapOptions, PageRows,
-    PageVisibility, Retained, RowRef, RowTarget, SnapshotRetention, StoredTuple, VacuumRoots,
-    flags,
+    ChainStats, Distribution, HeapStats, InsertOptions, LinePointer, MapOptions, NewestVersion,
+    PageRows, PageVisibility, Retained, RowRef, RowTarget, SnapshotRetention, StoredTuple,
+    VacuumRoots, flags,
 };
 pub use niwaki_nbtree::Direction;
 pub use relation::baseline::Visits;
@@ -54,7 +54,7 @@ pub use relation::table::Table;
 pub use relation::update_stats::UpdateStats;
 pub use row::conflict::Upsert;
 pub use row::deferred::DeferredKey;
-pub use row::outcome::{ChangedRow, LockOutcome, UpdateOutcome};
+pub use row::outcome::{LockOutcome, UpdateOutcome};
 pub use row::workspace::Workspace;
 pub use scan::bitmap_scan::{BitmapEffort, BitmapScan, BitmapSource};
 pub use scan::fetch::Lookup;

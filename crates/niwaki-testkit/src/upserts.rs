@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use niwaki_env::rng::SeededRng;
 use niwaki_table::{
-    ChangedRow, HeapOnlyUpdates, PageRows, RowTarget, UpdateOutcome, Upsert, Workspace,
+    HeapOnlyUpdates, NewestVersion, PageRows, RowTarget, UpdateOutcome, Upsert, Workspace,
 };
 use niwaki_txn::{RowLockMode, Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum};
@@ -20,7 +20,7 @@ use crate::stage::{Actor, COLUMNS, ON_A, Stage, integer, row, transaction};
 const KEYS: usize = 2;
 
 /// Returns the values of a version that was handed out.
-fn values(stage: &Stage, version: &ChangedRow) -> Vec<Datum> {
+fn values(stage: &Stage, version: &NewestVersion) -> Vec<Datum> {
     let (stored, mut out) = (&version.row, vec![Datum::Null; COLUMNS]);
     let (natts, nulls, all) = (stored.natts, stored.has_nulls, ColumnMask::all(COLUMNS));
     stage.table.deform_parts(natts, nulls, &stored.bytes, &all, &mut out).expect("a row");

@@ -28,7 +28,7 @@ use crate::format::page::{self, Chain};
 use crate::format::rows::{RowRef, row_ref};
 use crate::relation::Heap;
 use crate::row::judge::Judgement;
-use crate::row::outcome::{Blocker, LiveRow, Newest, RowTarget};
+use crate::row::outcome::{Blocker, LiveRow, NewestVersion, RowTarget};
 use crate::row::read::sees;
 
 impl Heap<'_> {
@@ -65,7 +65,7 @@ impl Heap<'_> {
         }
         let version = Tid { block: root.block, offset: OffsetNumber(at) };
         let target = RowTarget { root, version: Some(version) };
-        let newest = Newest { target, row: row_ref(&page, root, tuple).into() };
+        let newest = NewestVersion { target, row: row_ref(&page, root, tuple).into() };
         let Some(mode) = lock else { return Ok(LiveRow::Found(newest)) };
         match self.judge(view, &page, tuple, root, mode) {
             Judgement::Free => {}

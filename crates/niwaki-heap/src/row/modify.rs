@@ -27,7 +27,7 @@ use crate::relation::Heap;
 use crate::row::follow::{HOPS_MAX, successor};
 use crate::row::insert::{page_log, place, session_slot, tuple_size};
 use crate::row::judge::Judgement;
-use crate::row::outcome::{Blocker, HeapOutcome, NewRow, Newest, RowTarget, UpdateKind};
+use crate::row::outcome::{Blocker, HeapOutcome, NewRow, NewestVersion, RowTarget, UpdateKind};
 use crate::row::read::targeted;
 use crate::row::share_key::SharedKey;
 
@@ -513,7 +513,7 @@ impl<'e> Heap<'e> {
                 has_nulls: tuple.has(flags::HAS_NULLS),
                 bytes: tuple.data().to_vec(),
             };
-            let newest = Newest { target: RowTarget { root, version }, row };
+            let newest = NewestVersion { target: RowTarget { root, version }, row };
             if mode == RowLockMode::KeyShare {
                 return Ok(match self.share_key(view, page, root, at)? {
                     SharedKey::Locked => HeapOutcome::Changed(newest),

@@ -51,10 +51,11 @@ pub enum Blocker {
     OwnRow(RowKey),
 }
 
-/// The newest version of a row, locked for this transaction and copied.
+/// The newest version of a row, copied. Unless the caller wanted no lock ([`LiveRow::Found`]), the
+/// version is locked for this transaction, strongly enough for the request. So it stays the newest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Newest {
-    /// The row and version for the next attempt.
+pub struct NewestVersion {
+    /// The target for the next attempt, if the row still qualifies.
     pub target: RowTarget,
     /// Contents of the version.
     pub row: VersionRow,
@@ -75,7 +76,7 @@ pub enum HeapOutcome {
     /// Wait without any latch, then start again.
     Wait(Blocker),
     /// The snapshot may follow the row: this is the newest version, now locked.
-    Changed(Newest),
+    Changed(NewestVersion),
     /// The snapshot may follow the row, and the row was deleted.
     Gone,
     /// The snapshot may follow the row, and the row went to another table.
@@ -94,7 +95,7 @@ pub enum HeapOutcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LiveRow {
     /// The live version. It is locked if the caller asked for a lock.
-    Found(Newest),
+    Found(NewestVersion),
     /// This command inserted the version.
     OwnCommand,
     /// Wait without any latch, then ask again.

@@ -13,7 +13,7 @@ use niwaki_sql::store::{
 use niwaki_sql::{CommandTag, FiredTrigger, Result, SqlError};
 use niwaki_storage::{ReadAhead, Tid};
 use niwaki_table::{
-    ChangedRow, Direction, Error as TableError, LockOutcome, Lookup, PageRows, Table,
+    Direction, Error as TableError, LockOutcome, Lookup, NewestVersion, PageRows, Table,
     UpdateOutcome, Upsert, Workspace,
 };
 use niwaki_txn::{
@@ -122,7 +122,11 @@ fn table(relation: &Relation) -> Result<&Table> {
 impl TableStore<'_> {
     /// Returns the newest version of a row, which this transaction has locked, as a target for
     /// changes and as values.
-    fn newest(&self, relation: &Relation, changed: ChangedRow) -> Result<(JudgedRow, Vec<Datum>)> {
+    fn newest(
+        &self,
+        relation: &Relation,
+        changed: NewestVersion,
+    ) -> Result<(JudgedRow, Vec<Datum>)> {
         let table = table(relation)?;
         let mut row = vec![Datum::Null; relation.columns.len()];
         let all = ColumnMask::all(row.len());
@@ -133,7 +137,7 @@ impl TableStore<'_> {
         Ok((JudgedRow::newest(relation, changed.target), row))
     }
 
-    fn changed(&self, relation: &Relation, changed: ChangedRow) -> Result<RowOutcome> {
+    fn changed(&self, relation: &Relation, changed: NewestVersion) -> Result<RowOutcome> {
         let (judged, row) = self.newest(relation, changed)?;
         Ok(RowOutcome::Changed { judged, row })
     }

@@ -34,7 +34,7 @@
 //! (40P01).
 
 use niwaki_env::seeded_bug;
-use niwaki_heap::LiveRow;
+use niwaki_heap::{LiveRow, NewestVersion};
 use niwaki_storage::{OffsetNumber, Tid};
 use niwaki_txn::{Error as TxnError, Isolation, RowLockMode, Snapshot, Transaction, WaitPolicy};
 use niwaki_types::Datum;
@@ -45,7 +45,6 @@ use crate::relation::count::count;
 use crate::relation::table::Table;
 use crate::row::deferred::FoundKey;
 use crate::row::insert::RowEntry;
-use crate::row::outcome::ChangedRow;
 use crate::row::row_queue::RowQueue;
 use crate::row::workspace::Workspace;
 
@@ -57,7 +56,7 @@ pub enum Upsert {
     /// Another row has its key, and no lock was asked for.
     Conflict,
     /// Another row has its key. Its newest version is locked.
-    Locked(ChangedRow),
+    Locked(NewestVersion),
     /// A row that this command inserted or changed has its key.
     OwnCommand,
 }
@@ -203,7 +202,7 @@ impl Table {
                 LiveRow::Found(newest) => {
                     debug_assert_eq!(newest.target.root, *root, "another row is locked");
                     debug_assert!(newest.target.version.is_some(), "a locked version has a name");
-                    Upsert::Locked(ChangedRow { target: newest.target, row: newest.row })
+                    Upsert::Locked(newest)
                 }
                 LiveRow::OwnCommand => Upsert::OwnCommand,
             }));

@@ -1,17 +1,7 @@
 //! Outcomes of changing or locking a row.
 
-use niwaki_heap::{RowTarget, VersionRow};
+use niwaki_heap::NewestVersion;
 use niwaki_storage::Tid;
-
-/// The newest version of a row that another transaction changed after the statement's snapshot. The
-/// version is locked for this transaction, strongly enough for the request, so it stays the newest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChangedRow {
-    /// The target for the next attempt, if the row still qualifies.
-    pub target: RowTarget,
-    /// Contents of the version.
-    pub row: VersionRow,
-}
 
 /// Outcome of an update or deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +14,7 @@ pub enum UpdateOutcome {
     },
     /// READ COMMITTED: another transaction changed the row and committed. Judge the newest version
     /// again, and try again with its target.
-    Changed(ChangedRow),
+    Changed(NewestVersion),
     /// READ COMMITTED: another transaction deleted the row and committed.
     Gone,
     /// This command, or a later one of this transaction, changed the row already.
@@ -38,7 +28,7 @@ pub enum LockOutcome {
     Locked,
     /// READ COMMITTED: another transaction changed the row and committed; its newest version is
     /// locked. Judge it again.
-    Changed(ChangedRow),
+    Changed(NewestVersion),
     /// READ COMMITTED: another transaction deleted the row and committed.
     Gone,
     /// This command, or a later one of this transaction, changed the row already.

@@ -10,7 +10,7 @@ use crate::relation::count::count;
 use crate::relation::definition::{HeapOnlyUpdates, UniqueCheckTime};
 use crate::relation::table::Table;
 use crate::row::insert::RowEntry;
-use crate::row::outcome::{ChangedRow, LockOutcome, UpdateOutcome};
+use crate::row::outcome::{LockOutcome, UpdateOutcome};
 use crate::row::row_queue::RowQueue;
 use crate::row::workspace::Workspace;
 
@@ -294,9 +294,7 @@ fn modified(outcome: HeapOutcome) -> Result<UpdateOutcome> {
     match outcome {
         HeapOutcome::Done { root, .. } => Ok(UpdateOutcome::Done { root }),
         HeapOutcome::SelfModified => Ok(UpdateOutcome::SelfModified),
-        HeapOutcome::Changed(newest) => {
-            Ok(UpdateOutcome::Changed(ChangedRow { target: newest.target, row: newest.row }))
-        }
+        HeapOutcome::Changed(newest) => Ok(UpdateOutcome::Changed(newest)),
         HeapOutcome::Gone => Ok(UpdateOutcome::Gone),
         HeapOutcome::Moved => Err(Error::RowMoved),
         HeapOutcome::ConcurrentUpdate => failure("update"),
