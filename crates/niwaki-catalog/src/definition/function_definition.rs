@@ -28,16 +28,16 @@ impl FunctionLanguage {
     }
 }
 
-/// Volatility that a function declares.
+/// The stability of a function's results, which decides when evaluation ahead of time is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum FunctionVolatility {
-    /// IMMUTABLE.
+    /// IMMUTABLE: the same arguments always give the same result.
     #[serde(rename = "i")]
     Immutable,
-    /// STABLE.
+    /// STABLE: the same arguments give the same result during one statement.
     #[serde(rename = "s")]
     Stable,
-    /// VOLATILE.
+    /// VOLATILE: every call may give another result.
     #[default]
     #[serde(rename = "v")]
     Volatile,

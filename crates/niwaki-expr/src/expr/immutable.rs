@@ -1,11 +1,12 @@
 //! Expressions that give the same value for the same row at any time, in every session.
 
+use niwaki_catalog::FunctionVolatility;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::{CastContext, CastPath, cast_path, element_of};
 use niwaki_types::TypeOid;
 
 use super::{Expr, ExprKind};
-use crate::function::{Function, Volatility};
+use crate::function::Function;
 
 /// Refuses casts to domains. Only the catalog defines a domain, and the catalog is not at hand
 /// where the expression is evaluated.
@@ -38,10 +39,11 @@ pub(crate) fn is_immutable_over_parameters(expr: &Expr) -> bool {
     }
     // These functions quote the text of any value, by a cast that is judged separately.
     let quotes = |function: &Function| matches!(function.name, "quote_literal" | "quote_nullable");
-    let immutable =
-        |function: &Function| function.volatility == Volatility::Immutable || quotes(function);
+    let immutable = |function: &Function| {
+        function.volatility == FunctionVolatility::Immutable || quotes(function)
+    };
     let itself = match &expr.kind {
-        ExprKind::UserCall { function, .. } => function.volatility == Volatility::Immutable,
+        ExprKind::UserCall { function, .. } => function.volatility == FunctionVolatility::Immutable,
         ExprKind::Call { function, .. }
         | ExprKind::ArrayCompare { function, .. }
         | ExprKind::Distinct { equal: function, .. } => immutable(function),

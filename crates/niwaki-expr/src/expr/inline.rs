@@ -1,7 +1,9 @@
 //! The inlining of a function's body into its call.
 
+use niwaki_catalog::FunctionVolatility;
+
 use super::{Expr, ExprKind};
-use crate::function::{Function, Volatility};
+use crate::function::Function;
 use crate::query::{DEPTH_MAX, Growth, depth, nodes, volatile_inside};
 
 /// The most expensive argument that inlining may compute more than once, in calls of operators.
@@ -78,11 +80,11 @@ fn put_arguments(expr: &mut Expr, arguments: &[Expr]) {
 /// Decides whether an expression over parameters may replace a call of a function with this
 /// volatility and strictness. The expression must be at most as volatile as promised. For a strict
 /// function, it must be NULL as soon as a parameter is NULL.
-pub fn keeps_promises(expr: &Expr, promised: Volatility, strict: bool) -> bool {
+pub fn keeps_promises(expr: &Expr, promised: FunctionVolatility, strict: bool) -> bool {
     let promises = match promised {
-        Volatility::Volatile => true,
-        Volatility::Stable => !volatile_inside(expr),
-        Volatility::Immutable => super::is_immutable_over_parameters(expr),
+        FunctionVolatility::Volatile => true,
+        FunctionVolatility::Stable => !volatile_inside(expr),
+        FunctionVolatility::Immutable => super::is_immutable_over_parameters(expr),
     };
     promises && (!strict || is_strict(expr))
 }

@@ -1,11 +1,10 @@
 //! Users' functions, as their calls need them.
 
-use niwaki_catalog::{CatalogState, Oid, SearchPath};
+use niwaki_catalog::{CatalogState, FunctionVolatility, Oid, SearchPath};
 use niwaki_types::{TypeOid, quote_identifier};
 
 use super::Expr;
 use crate::context::RecordFields;
-use crate::function::Volatility;
 
 /// The identity of a function in a call, with the types of its parameters there. A polymorphic
 /// function has different types in different calls.
@@ -35,7 +34,7 @@ pub struct UserFunction {
     /// True if a NULL argument makes the result NULL.
     pub strict: bool,
     /// The stability of the results.
-    pub volatility: Volatility,
+    pub volatility: FunctionVolatility,
     /// The cost of a call, in calls of operators.
     pub cost: f64,
     /// The name of the function's single column in FROM, if the definition gives one.

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::FunctionVolatility;
 use niwaki_parse::error::Result;
 use niwaki_parse::types::element_of;
 use niwaki_types::{Array, Datum, KeyOrder, TypeOid, encode_key};
 
 use super::{Expr, ExprKind, Nested, Runtime, Values, for_key, key_type};
-use crate::function::{Function, Volatility};
+use crate::function::Function;
 use crate::spool::KeyTable;
 
 /// The most values that are compared one by one: for few values, a table costs about as much.
@@ -52,8 +53,8 @@ fn is_fixed(expr: &Expr) -> bool {
         | ExprKind::Grouping(_)
         | ExprKind::Window(_)
         | ExprKind::SetReturning(_) => false,
-        ExprKind::Call { function, .. } => function.volatility != Volatility::Volatile,
-        ExprKind::UserCall { function, .. } => function.volatility != Volatility::Volatile,
+        ExprKind::Call { function, .. } => function.volatility != FunctionVolatility::Volatile,
+        ExprKind::UserCall { function, .. } => function.volatility != FunctionVolatility::Volatile,
         ExprKind::Domain { rules, .. } => !rules.volatile,
         // An uncorrelated query runs once, whatever expressions it has.
         ExprKind::SubQuery(sub) => match &sub.query {

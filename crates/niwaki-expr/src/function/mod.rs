@@ -4,23 +4,13 @@ mod kinds;
 
 use std::fmt;
 
+use niwaki_catalog::FunctionVolatility;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use crate::context::{ExecContext, RecordFields};
 
 pub use kinds::{AggregateKind, OrderedSet, Regression, WindowFunction};
-
-/// The stability of a function's results, which decides when evaluation ahead of time is allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Volatility {
-    /// The same arguments always give the same result.
-    Immutable,
-    /// The same arguments give the same result during one statement.
-    Stable,
-    /// Every call may give another result.
-    Volatile,
-}
 
 /// The implementation of a function.
 pub enum Eval {
@@ -98,7 +88,7 @@ pub struct Function {
     /// True if a NULL argument makes the result NULL.
     pub strict: bool,
     /// The stability of the results.
-    pub volatility: Volatility,
+    pub volatility: FunctionVolatility,
     /// The implementation.
     pub eval: Eval,
 }

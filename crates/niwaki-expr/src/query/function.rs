@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::FunctionVolatility;
 use niwaki_parse::types::{ANY_ELEMENT, element_of};
 use niwaki_types::{ColumnType, TypeOid};
 
 use crate::context::RecordFields;
 use crate::expr::{Expr, FieldNames, UserFunction};
-use crate::function::{Function, Volatility};
+use crate::function::Function;
 
 /// The shape of a call's result for each row of the last statement.
 #[derive(Clone, Debug)]
@@ -102,7 +103,7 @@ impl SetFunction {
             Self::Records(records) => records.function.volatility,
             Self::User { function, .. } => function.volatility,
         };
-        volatility == Volatility::Volatile
+        volatility == FunctionVolatility::Volatile
     }
 }
 

@@ -1,11 +1,12 @@
 //! Traversal of expressions and queries: finds the slots that they read, at any query level.
 
+use niwaki_catalog::FunctionVolatility;
+
 use super::{
     Body, From, FromItem, ItemKind, JoinTree, JoinType, ModifyQuery, ModifySource, Query,
     StatementBody, StatementQuery,
 };
 use crate::expr::{Expr, ExprKind, Nested};
-use crate::function::Volatility;
 
 type Visit<'v> = &'v mut dyn FnMut(&Expr, usize);
 type VisitMut<'v> = &'v mut dyn FnMut(&mut Expr, usize);
@@ -458,8 +459,8 @@ pub fn has_query(expr: &Expr) -> bool {
 /// Returns whether the expression is volatile, including queries inside it.
 pub fn volatile_inside(expr: &Expr) -> bool {
     expr.any(&mut |part| match &part.kind {
-        ExprKind::Call { function, .. } => function.volatility == Volatility::Volatile,
-        ExprKind::UserCall { function, .. } => function.volatility == Volatility::Volatile,
+        ExprKind::Call { function, .. } => function.volatility == FunctionVolatility::Volatile,
+        ExprKind::UserCall { function, .. } => function.volatility == FunctionVolatility::Volatile,
         ExprKind::Domain { rules, .. } => rules.volatile,
         ExprKind::SubQuery(sub) => match &sub.query {
             Nested::Query(query) => query.is_volatile(),

@@ -11,9 +11,9 @@ macro_rules! functions {
     (@strict strict) => { true };
     (@variadic variadic) => { true };
     (@variadic single) => { false };
-    (@volatility immutable) => { niwaki_expr::function::Volatility::Immutable };
-    (@volatility stable) => { niwaki_expr::function::Volatility::Stable };
-    (@volatility volatile) => { niwaki_expr::function::Volatility::Volatile };
+    (@volatility immutable) => { niwaki_catalog::FunctionVolatility::Immutable };
+    (@volatility stable) => { niwaki_catalog::FunctionVolatility::Stable };
+    (@volatility volatile) => { niwaki_catalog::FunctionVolatility::Volatile };
     ($($name:literal ($($argument:ident),*) $result:ident $strict:ident $variadic:ident $volatility:ident $kind:ident($body:expr);)*) => {
         &[$(niwaki_expr::function::Function {
             name: $name,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-use niwaki_expr::function::{Eval, Volatility};
+use niwaki_expr::function::Eval;
 use niwaki_parse::types::{ANY, format_oid};
 use niwaki_types::TypeOid;
 
@@ -98,13 +98,9 @@ fn signatures_are_those_of_postgresql() {
         if function.name.starts_with("niwaki_") || ELSEWHERE.contains(&function.name) {
             continue;
         }
-        let volatility = match function.volatility {
-            Volatility::Immutable => "i",
-            Volatility::Stable => "s",
-            Volatility::Volatile => "v",
-        };
         let strictness = if function.strict { "strict" } else { "nullable" };
-        let found = [result(function), strictness.to_owned(), volatility.to_owned()];
+        let found =
+            [result(function), strictness.to_owned(), function.volatility.letter().to_owned()];
         match known.get(signature(function).as_str()) {
             Some(fields) if *fields == found => {}
             // The result depends on the session's time zone, so it must not be in an index.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::FunctionVolatility;
 use niwaki_expr::expr::{Expr, ExprKind};
 use niwaki_expr::function::AggregateKind;
-use niwaki_expr::function::Volatility;
 use niwaki_expr::plan::{JoinPlan, PathPlan, PlanNode};
 use niwaki_expr::query::{AggregateCall, Grouping};
 use niwaki_settings::planner_settings::PlannerSettings;
@@ -80,7 +80,7 @@ fn by_size(pages: f64, settings: &PlannerSettings) -> usize {
 /// must depend only on its row.
 fn is_for_threads(expr: &Expr) -> bool {
     !expr.any(&mut |part| match &part.kind {
-        ExprKind::Call { function, .. } => function.volatility != Volatility::Immutable,
+        ExprKind::Call { function, .. } => function.volatility != FunctionVolatility::Immutable,
         ExprKind::Slot { depth, .. } => *depth > 0,
         ExprKind::UserCall { .. }
         | ExprKind::Populated { .. }

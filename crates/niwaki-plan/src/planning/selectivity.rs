@@ -1,8 +1,8 @@
 //! Selectivity: the share of a table's rows that a condition keeps, by ANALYZE's statistics.
 
-use niwaki_catalog::{ColumnStats, Relation};
+use niwaki_catalog::{ColumnStats, FunctionVolatility, Relation};
 use niwaki_expr::expr::{Expr, ExprKind, Fit, fit};
-use niwaki_expr::function::{Function, Volatility};
+use niwaki_expr::function::Function;
 use niwaki_expr::query::reads_only;
 use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
 
@@ -307,7 +307,7 @@ impl<'a> Estimator<'a> {
 /// Evaluates an expression that reads no row and is stable during a statement. An example is
 /// `now() - interval '1 hour'`. When the plan is executed, the value will be nearly the same.
 fn guess(expr: &Expr, now: i64) -> Option<Datum> {
-    let settled = |function: &Function| function.volatility != Volatility::Volatile;
+    let settled = |function: &Function| function.volatility != FunctionVolatility::Volatile;
     let is_settled = !expr.any(&mut |part| match &part.kind {
         ExprKind::Const(_) | ExprKind::Cast { .. } => false,
         ExprKind::Call { function, .. } => !settled(function),

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::FunctionDefinition;
+use niwaki_catalog::{FunctionDefinition, FunctionVolatility};
 use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::expr::{Expr, ExprKind, FunctionKey, inline_call, keeps_promises};
-use niwaki_expr::function::Volatility;
 use niwaki_expr::plan::{BodyStatement, CalledFunctions, FunctionBody};
 use niwaki_expr::query::{
     Body, Distinct, Growth, Query, ResultShape, StatementBody, StatementQuery,
@@ -16,7 +15,6 @@ use pg_query::NodeEnum;
 
 use super::enclosing::Routine;
 use super::shape::BodyResult;
-use super::volatility_of;
 use crate::analyze::Analyzer;
 
 impl Analyzer<'_> {
@@ -85,7 +83,7 @@ impl Analyzer<'_> {
         let body = FunctionBody {
             name: definition.name.clone(),
             statements,
-            read_only: volatility_of(definition) != Volatility::Volatile,
+            read_only: definition.traits.volatility != FunctionVolatility::Volatile,
             returns_set: definition.returns_set,
             shape: shape.clone(),
             result: result.values,
@@ -137,7 +135,7 @@ fn inlined(
     let nested = expr.any(&mut |part| {
         matches!(part.kind, ExprKind::SubQuery(_) | ExprKind::Slot { .. } | ExprKind::CaseOperand)
     });
-    let (promised, strict) = (volatility_of(definition), definition.traits.strict);
+    let (promised, strict) = (definition.traits.volatility, definition.traits.strict);
     (!nested && keeps_promises(&expr, promised, strict)).then_some(expr)
 }
 

@@ -14,11 +14,10 @@ mod shape;
 
 use std::sync::Arc;
 
-use niwaki_catalog::{FunctionDefinition, FunctionVolatility, Oid};
+use niwaki_catalog::{FunctionDefinition, Oid};
 use niwaki_env::stack;
 use niwaki_expr::context::RecordFields;
 use niwaki_expr::expr::{FunctionKey, UserFunction};
-use niwaki_expr::function::Volatility;
 use niwaki_expr::query::ResultShape;
 use niwaki_parse::error::Result;
 use niwaki_types::TypeOid;
@@ -27,14 +26,6 @@ use super::Analyzer;
 
 pub use define::analyze_function;
 pub use define::check_body;
-
-fn volatility_of(definition: &FunctionDefinition) -> Volatility {
-    match definition.traits.volatility {
-        FunctionVolatility::Immutable => Volatility::Immutable,
-        FunctionVolatility::Stable => Volatility::Stable,
-        FunctionVolatility::Volatile => Volatility::Volatile,
-    }
-}
 
 /// Returns the fields of a `record` result.
 fn fields_of(shape: &ResultShape) -> Option<RecordFields> {
@@ -73,7 +64,7 @@ impl Analyzer<'_> {
             declared: definition.arguments.clone(),
             variadic: definition.is_variadic(),
             strict: definition.traits.strict,
-            volatility: volatility_of(definition),
+            volatility: definition.traits.volatility,
             cost: definition.cost(),
             rows: definition.rows(),
             column: column_of(definition),
