@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use niwaki_catalog::RelationOptions;
 use niwaki_sql::settings::Settings;
-use niwaki_sql::utility::{IndexCleanup as Stated, Vacuum};
+use niwaki_sql::utility::Vacuum;
 use niwaki_storage::ReadAhead;
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_vacuum::{CostOptions, IndexCleanup, VacuumOptions};
@@ -93,12 +93,7 @@ pub fn of_statement(
     VacuumOptions {
         freeze_min_age: if vacuum.freeze { 0 } else { options.freeze_min_age },
         skip_pages: !vacuum.disable_page_skipping,
-        index_cleanup: match vacuum.index_cleanup {
-            Some(Stated::Auto) => IndexCleanup::Auto,
-            Some(Stated::On) => IndexCleanup::On,
-            Some(Stated::Off) => IndexCleanup::Off,
-            None => options.index_cleanup,
-        },
+        index_cleanup: vacuum.index_cleanup.unwrap_or(options.index_cleanup),
         index_workers: vacuum.parallel.map_or(options.index_workers, |most| {
             options.index_workers.min(usize::try_from(most).unwrap_or(0))
         }),

@@ -1,3 +1,5 @@
+use niwaki_vacuum::IndexCleanup;
+
 use super::*;
 use crate::parse::parse;
 

@@ -4,6 +4,7 @@ use niwaki_catalog::RelationKind;
 use niwaki_env::stack::{self, Deep};
 use niwaki_settings::settings::{is_buffer_usage_limit, parse_kilobytes};
 use niwaki_txn::TableLockMode;
+use niwaki_vacuum::IndexCleanup;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{
     self, DefElem, DropBehavior, Node, ObjectType, TransactionStmt, TransactionStmtKind,
@@ -21,8 +22,8 @@ use super::{
 use crate::error::{Result, SqlError};
 use crate::parse::{part, position_of};
 use crate::utility::statement::{
-    Drop, FunctionStatement, IndexCleanup, Name, Rename, RenameTarget, TransactionCommand,
-    TriggerStatement, TypeStatement, Utility, Vacuum, VacuumTarget,
+    Drop, FunctionStatement, Name, Rename, RenameTarget, TransactionCommand, TriggerStatement,
+    TypeStatement, Utility, Vacuum, VacuumTarget,
 };
 
 /// Returns the utility statement of a syntax tree. Returns `None` for a query (SELECT, INSERT,

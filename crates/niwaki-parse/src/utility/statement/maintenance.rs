@@ -1,5 +1,7 @@
 //! VACUUM, REINDEX and LOCK.
 
+use niwaki_vacuum::IndexCleanup;
+
 use super::Name;
 
 /// The target of REINDEX.
@@ -33,17 +35,6 @@ pub struct VacuumTarget {
     pub name: Name,
     /// Columns, for ANALYZE.
     pub columns: Vec<String>,
-}
-
-/// `INDEX_CLEANUP` of VACUUM
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexCleanup {
-    /// If it is worthwhile.
-    Auto,
-    /// Always.
-    On,
-    /// Never.
-    Off,
 }
 
 /// VACUUM and ANALYZE

@@ -32,7 +32,7 @@ pub use function::{
     ArgumentType, CreateFunction, FunctionName, FunctionStatement, ParameterSpec, TraitChanges,
 };
 pub use kinds::Utility;
-pub use maintenance::{IndexCleanup, Reindex, ReindexTarget, Vacuum, VacuumTarget};
+pub use maintenance::{Reindex, ReindexTarget, Vacuum, VacuumTarget};
 pub use name::Name;
 pub use partition::{BoundSpec, PartitionBy, PartitionOfSpec, RangeValueSpec};
 pub use rename::{Drop, Rename, RenameTarget};
