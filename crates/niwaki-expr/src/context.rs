@@ -413,6 +413,9 @@ const HINT: &str = "A function calls itself too often, directly or through other
 
 impl Calls {
     /// Returns the depth inside one more call.
+    ///
+    /// # Errors
+    /// `54001` when too many calls stand inside one another.
     pub fn inside(self) -> Result<Self> {
         if self.depth >= DEPTH_MAX {
             return Err(SqlError::from(TooDeep).with_hint(HINT));

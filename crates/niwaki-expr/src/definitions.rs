@@ -32,6 +32,9 @@ impl Writable {
 pub trait Definitions: fmt::Debug + Send + Sync {
     /// Returns the text of a stored expression over the columns of `relation`. `target` has the
     /// type and the name of the column that gets the value.
+    ///
+    /// # Errors
+    /// The errors of reading the expression again.
     fn expression(
         &self,
         text: &str,
@@ -43,6 +46,9 @@ pub trait Definitions: fmt::Debug + Send + Sync {
     ) -> Result<String>;
 
     /// Returns the text of the check of a domain over values of type `value`.
+    ///
+    /// # Errors
+    /// The errors of reading the check again.
     fn domain_check(
         &self,
         text: &str,
@@ -53,6 +59,9 @@ pub trait Definitions: fmt::Debug + Send + Sync {
     ) -> Result<String>;
 
     /// Returns the query of a view. `styles` are the settings for the constants in it.
+    ///
+    /// # Errors
+    /// The errors of reading the query again.
     fn view(
         &self,
         relation: &Relation,

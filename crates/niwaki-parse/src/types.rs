@@ -365,6 +365,9 @@ pub fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Option<Cas
 /// modifier.
 ///
 /// `arguments` are the numbers in the parentheses after the type's name.
+///
+/// # Errors
+/// The message for arguments that the type cannot have, or for a type without modifier.
 pub fn encode_typmod(oid: TypeOid, arguments: &[i64]) -> Result<i32, String> {
     let single = |name: &str| match arguments {
         [one] => Ok(*one),

@@ -105,6 +105,10 @@ impl State {
 
 impl Expr {
     /// Returns the value for `row`.
+    ///
+    /// # Errors
+    /// The errors of the functions in the expression. `54001` where it nests too deeply. `08P01`
+    /// for a parameter without a value.
     pub fn eval(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
         match &self.kind {
             ExprKind::Const(value) => Ok(value.clone()),
@@ -363,6 +367,9 @@ impl Expr {
 
     /// Returns the value for `row`, without copying a value that lies in the row, the parameters or
     /// the plan.
+    ///
+    /// # Errors
+    /// As [`Expr::eval`].
     #[inline]
     pub fn eval_ref<'x, 'r: 'x>(
         &'x self,
@@ -385,6 +392,9 @@ impl Expr {
     }
 
     /// Decides whether a condition is true, and neither false nor unknown.
+    ///
+    /// # Errors
+    /// As [`Expr::eval`].
     #[inline]
     pub fn holds(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<bool> {
         // An unknown part admits no row. So the parts behind it are not evaluated, as in batches
@@ -644,6 +654,9 @@ const ROWS_PER_CHECK: u32 = 512;
 
 impl Runtime<'_, '_> {
     /// Counts a row of work. Checks for interrupts every `ROWS_PER_CHECK` rows.
+    ///
+    /// # Errors
+    /// As [`Runtime::check_interrupts`].
     #[inline]
     pub fn tick(&mut self) -> Result<()> {
         self.state.ticks += 1;
@@ -655,6 +668,9 @@ impl Runtime<'_, '_> {
     }
 
     /// Fails if the session was interrupted, or if another thread of the step has failed.
+    ///
+    /// # Errors
+    /// `57014`, `57P01`, when the session was interrupted; `XX000` when another thread has failed.
     pub fn check_interrupts(&mut self) -> Result<()> {
         // Relaxed: the error itself is read when all threads have ended.
         if self.state.halted.as_ref().is_some_and(|halted| halted.load(Ordering::Relaxed)) {
@@ -664,6 +680,9 @@ impl Runtime<'_, '_> {
     }
 
     /// Charges the statement for memory that cannot go to temporary files.
+    ///
+    /// # Errors
+    /// `53200` beyond the memory limit of the statement.
     pub fn charge(&mut self, bytes: usize) -> Result<()> {
         self.state.memory += bytes;
         if self.state.memory > self.exec.memory_limit {
@@ -678,6 +697,9 @@ impl Runtime<'_, '_> {
 
 impl Runtime<'_, '_> {
     /// Returns the space for temporary files.
+    ///
+    /// # Errors
+    /// `XX000` in a statement without room for temporary files.
     pub fn temp(&self) -> Result<TempSpace> {
         self.exec
             .temp
@@ -686,6 +708,9 @@ impl Runtime<'_, '_> {
     }
 
     /// Makes a sort within `memory_bytes`.
+    ///
+    /// # Errors
+    /// As [`Runtime::temp`].
     pub fn sorter(&self, memory_bytes: usize) -> Result<Sorter<KeyedRows>> {
         let space = SortSpace::with_chunks(self.temp()?, memory_bytes, self.exec.temp_chunk);
         Ok(Sorter::new(space))

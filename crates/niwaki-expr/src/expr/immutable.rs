@@ -10,6 +10,9 @@ use crate::function::Function;
 
 /// Refuses casts to domains. Only the catalog defines a domain, and the catalog is not at hand
 /// where the expression is evaluated.
+///
+/// # Errors
+/// `0A000` for such a cast.
 pub fn refuse_domains(expr: &Expr, place: &str) -> Result<()> {
     if expr.any(&mut |part| matches!(part.kind, ExprKind::Domain { .. })) {
         return Err(SqlError::unsupported(format!("a cast to a domain in {place}")));
@@ -19,6 +22,9 @@ pub fn refuse_domains(expr: &Expr, place: &str) -> Result<()> {
 
 /// Refuses calls of users' functions, which only the catalog defines. An expression that is not
 /// `immutable` passes here; callers refuse it for that reason.
+///
+/// # Errors
+/// `0A000` for such a call in an expression that is `immutable`.
 pub fn refuse_user_functions(expr: &Expr, place: &str, immutable: bool) -> Result<()> {
     if immutable && expr.any(&mut |part| matches!(part.kind, ExprKind::UserCall { .. })) {
         return Err(SqlError::unsupported(format!("a function of a user in {place}")));

@@ -10,6 +10,9 @@ use crate::function::Eval;
 use crate::query::JsonRecords;
 
 /// Returns the one composite value, or NULL if there is neither a row nor an object.
+///
+/// # Errors
+/// `42804` if the value to populate is not a row; the errors of the evaluation.
 pub fn populated(
     records: &JsonRecords,
     arguments: &[Expr],
@@ -32,6 +35,9 @@ pub fn populated(
 }
 
 /// Returns error 42804 if the value to populate is not a row.
+///
+/// # Errors
+/// `42804` for a type that is no row type.
 pub fn refuse_no_row(records: &JsonRecords, kind: TypeOid) -> Result<()> {
     if kind.is_record() {
         return Ok(());
@@ -41,6 +47,9 @@ pub fn refuse_no_row(records: &JsonRecords, kind: TypeOid) -> Result<()> {
 }
 
 /// Evaluates the arguments.
+///
+/// # Errors
+/// The errors of the evaluation.
 pub fn evaluated(
     arguments: &[Expr],
     row: &[Datum],
@@ -56,6 +65,9 @@ pub fn composite(records: &JsonRecords, kind: TypeOid, row: Vec<Datum>) -> Datum
 }
 
 /// Calls `emit` with each row. The first argument may be a row whose values serve as defaults.
+///
+/// # Errors
+/// The errors of reading the JSON value, of converting its fields, and of `emit`.
 pub fn each(
     records: &JsonRecords,
     values: &[Datum],

@@ -10,6 +10,9 @@ use super::Runtime;
 /// projection makes a row of its own.
 pub trait Step: Send {
     /// Puts the next row's values into `row`. Returns false when there is none.
+    ///
+    /// # Errors
+    /// The errors that end the statement.
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool>;
 }
 
@@ -24,6 +27,9 @@ impl Running {
     }
 
     /// Reads the next row, as [`Step::next`] does.
+    ///
+    /// # Errors
+    /// As [`Step::next`]; `54001` when too little stack is left.
     #[inline]
     pub fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         match &mut self.0 {

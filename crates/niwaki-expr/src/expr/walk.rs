@@ -86,6 +86,9 @@ impl Expr {
     }
 
     /// Calls `visit` for the same parts, with the right to change them.
+    ///
+    /// # Errors
+    /// The first error of `visit`.
     pub fn for_each_child_mut(
         &mut self,
         visit: &mut dyn FnMut(&mut Expr) -> niwaki_parse::error::Result<()>,

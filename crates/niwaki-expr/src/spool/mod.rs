@@ -20,6 +20,9 @@ pub fn row_bytes(row: &[Datum]) -> usize {
 }
 
 /// Refuses a row that is too large for a file.
+///
+/// # Errors
+/// `54000` for such a row.
 pub fn checked<'r>(key: &'r [u8], number: u64, row: &'r [u8]) -> Result<KeyedRow<'r>> {
     let record = KeyedRow { key, number, row };
     if KeyedRows::fits(&record) {

@@ -149,6 +149,9 @@ fn booleans(values: impl Iterator<Item = Option<bool>>) -> Vector {
 impl Expr {
     /// Keeps the rows of `rows` for which a condition holds. Their numbers replace the contents of
     /// `kept`.
+    ///
+    /// # Errors
+    /// The errors of the evaluation.
     pub fn select(
         &self,
         batch: &Batch,
@@ -183,6 +186,9 @@ impl Expr {
     }
 
     /// Returns the values for some rows of a batch, in the rows' order.
+    ///
+    /// # Errors
+    /// The errors of the evaluation; `54001` where the expression nests too deeply.
     pub fn eval_rows<'b>(
         &'b self,
         batch: &'b Batch,

@@ -8,6 +8,9 @@ use niwaki_types::{Datum, JsonPath, Path, PathStep, RegexFlags};
 use crate::regexp::{Expression, Options, compile};
 
 /// Reads a value of type `jsonpath`, with the regular expressions in it.
+///
+/// # Errors
+/// As [`JsonPath::parse`], and as [`pattern`] for each regular expression.
 pub fn path_input(given: &str) -> Result<Datum> {
     let path = JsonPath::parse(given)?;
     check_patterns(&path.root)?;
@@ -44,6 +47,9 @@ fn check_patterns(path: &Path) -> Result<()> {
 }
 
 /// Compiles the regular expression of `like_regex`.
+///
+/// # Errors
+/// As [`compile`].
 pub fn pattern(pattern: &str, flags: RegexFlags) -> Result<Rc<Expression>> {
     let options = Options {
         fold: flags.fold,

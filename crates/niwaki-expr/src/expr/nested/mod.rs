@@ -56,6 +56,9 @@ pub trait Executor: fmt::Debug + Send + Sync {
     fn start(&self, plan: &SubPlan, limit: usize, state: &State) -> Running;
 
     /// Returns the value of a call of a user's function.
+    ///
+    /// # Errors
+    /// The errors of the function's body; `54001` when too many calls stand inside one another.
     fn call(
         &self,
         function: &UserFunction,
@@ -194,6 +197,9 @@ fn compare_each(
 
 /// Evaluates the arguments of a call. Returns `None` if an argument is NULL and the function is
 /// strict.
+///
+/// # Errors
+/// The errors of the evaluation.
 pub fn argument_values(
     function: &UserFunction,
     arguments: &[Expr],

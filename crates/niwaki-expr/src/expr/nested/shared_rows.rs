@@ -112,6 +112,9 @@ fn compute(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
 }
 
 /// Runs a WITH query to its end. Nothing reads the query's rows afterwards.
+///
+/// # Errors
+/// The errors of the query.
 pub fn run_out(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<()> {
     with_step(plan, rt, |step, rt| {
         let mut row = Vec::new();
@@ -139,6 +142,9 @@ impl SharedReader {
     }
 
     /// Puts the next row into `row`, which has the row's width. Returns false at the end.
+    ///
+    /// # Errors
+    /// The errors of the query, and of temporary files.
     pub fn next(&mut self, row: &mut [Datum], rt: &mut Runtime<'_, '_>) -> Result<bool> {
         loop {
             if let Some(file) = &mut self.file {
