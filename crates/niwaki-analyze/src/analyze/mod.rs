@@ -150,6 +150,9 @@ impl<'a> Analyzer<'a> {
     }
 
     /// Analyzes a statement that returns or changes rows.
+    ///
+    /// # Errors
+    /// As `niwaki_sql::analyze`.
     pub fn analyzed(&mut self, node: &NodeEnum) -> Result<Analyzed> {
         let (statement, columns, tag) = self.statement_query(node)?;
         Ok(self.with_findings(statement, columns, tag))
@@ -173,6 +176,9 @@ impl<'a> Analyzer<'a> {
     }
 
     /// Returns the analyzed statement, the columns of its rows, and its command tag.
+    ///
+    /// # Errors
+    /// As `niwaki_sql::analyze`; `0A000` for a statement of another kind.
     pub fn statement_query(
         &mut self,
         node: &NodeEnum,

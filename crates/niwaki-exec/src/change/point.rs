@@ -61,6 +61,9 @@ impl PointPlan {
     }
 
     /// Runs the statement, and returns the number of rows returned or changed.
+    ///
+    /// # Errors
+    /// The errors that end the statement.
     pub fn run(&self, rt: &mut Runtime<'_, '_>, sink: &mut dyn RowSink) -> Result<u64> {
         // The buffers leave the context, so that the statement can use both at the same time.
         let mut buffers = std::mem::take(&mut rt.exec.scratch.buffers);

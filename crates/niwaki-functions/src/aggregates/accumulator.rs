@@ -230,6 +230,9 @@ impl Accumulator {
 
     /// Takes out a row that [`Accumulator::add`] has taken in. The row must not be the last one
     /// left, and its first argument must not be NULL.
+    ///
+    /// # Errors
+    /// `22003` beyond int8; `XX000` if the aggregate is not [reversible](Self::is_reversible).
     pub fn remove(&mut self, arguments: &[Datum]) -> Result<()> {
         let value = match arguments.first() {
             Some(Datum::Int2(v)) => Some(i128::from(*v)),
@@ -260,6 +263,9 @@ impl Accumulator {
     }
 
     /// Takes a row's arguments. `count(*)` has none.
+    ///
+    /// # Errors
+    /// The errors of the aggregate's arithmetic; `54000` or `53200` when the state grows too large.
     pub fn add(&mut self, arguments: &[Datum], exec: &ExecContext<'_>) -> Result<()> {
         let first = arguments.first().unwrap_or(&Datum::Bool(true));
         if let Self::Json(state, types) = self {
@@ -358,6 +364,9 @@ impl Accumulator {
 
     /// Adds another state of the same aggregate, as if that state's rows had come after the rows of
     /// this state.
+    ///
+    /// # Errors
+    /// As [`Accumulator::add`]; `XX000` for states that cannot be put together.
     pub fn add_state(&mut self, other: Self) -> Result<()> {
         let wrong = || SqlError::internal("an aggregate whose states cannot be put together");
         match (self, other) {
@@ -423,6 +432,9 @@ impl Accumulator {
     }
 
     /// Returns the aggregate's result.
+    ///
+    /// # Errors
+    /// The errors of the aggregate's arithmetic; `54000` or `53200` for a result that is too large.
     pub fn finish(self) -> Result<Datum> {
         Ok(match self {
             Self::Count(count) => Datum::Int8(count),

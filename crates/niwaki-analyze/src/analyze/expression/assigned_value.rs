@@ -28,6 +28,9 @@ pub enum ValueFor {
 
 /// Analyzes `SELECT value`, with an assignment cast of the value to the type `wanted`. An object's
 /// name becomes its OID.
+///
+/// # Errors
+/// As `niwaki_sql::analyze`; the error of `refused` for a value of another type.
 pub fn assigned_value(
     statement: &ParsedStatement,
     context: &AnalyzeContext<'_>,

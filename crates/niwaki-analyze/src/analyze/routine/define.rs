@@ -98,6 +98,9 @@ pub fn analyze_function(
 
 /// Checks that the body of a function returns the declared result. Bodies of polymorphic functions
 /// are only parsed.
+///
+/// # Errors
+/// `42P13` for a result of another type, and the errors of the body's statements.
 pub fn check_body(
     definition: &FunctionDefinition,
     context: &AnalyzeContext<'_>,

@@ -167,6 +167,9 @@ pub(crate) fn view_query(relation: &Relation, context: &AnalyzeContext<'_>) -> R
 }
 
 /// Returns the query of a stored view as a statement.
+///
+/// # Errors
+/// As `niwaki_sql::analyze`; `XX000` for a relation that is no view of a user.
 pub fn view_statement(relation: &Relation, context: &AnalyzeContext<'_>) -> Result<Analyzed> {
     let Some(definition) = &relation.query else {
         return Err(SqlError::internal("a relation that is no view of a user"));

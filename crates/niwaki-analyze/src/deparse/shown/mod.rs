@@ -49,6 +49,9 @@ pub fn shown_expression(
 }
 
 /// Does the work of [`shown_expression`], without needless brackets if `pretty`.
+///
+/// # Errors
+/// As [`shown_expression`].
 pub fn show(
     text: &str,
     relation: Option<&Arc<Relation>>,

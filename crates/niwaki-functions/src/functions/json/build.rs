@@ -264,6 +264,10 @@ impl JsonAggregate {
     }
 
     /// Adds a row's arguments, whose types are `types`.
+    ///
+    /// # Errors
+    /// `22023` for a key that is NULL or has parts. `54000` or `53200` when the value grows too
+    /// large.
     pub fn add(
         &mut self,
         types: &[TypeOid],
@@ -315,6 +319,9 @@ impl JsonAggregate {
     }
 
     /// Returns the result; NULL if there was no row.
+    ///
+    /// # Errors
+    /// `54000` or `53200` for a value that is too large, `54001` for one that nests too deeply.
     pub fn finish(self) -> Result<Datum> {
         let tree = |value: Jsonb| Datum::Jsonb(Arc::new(value));
         match self {
