@@ -805,12 +805,7 @@ impl Heap<'_> {
         if all_visible.is_empty() {
             return Ok(pruned);
         }
-        for offset in all_visible {
-            if let Some(header) = page::header_mut(page, offset) {
-                let flags = u16::from_le_bytes([header[20], header[21]]) | flags::XMIN_ALL_VISIBLE;
-                header[20..22].copy_from_slice(&flags.to_le_bytes());
-            }
-        }
+        mark_all_visible(page, &all_visible);
         page.mark_hint();
         Ok(pruned)
     }
@@ -902,5 +897,15 @@ impl Heap<'_> {
         let (settle, key_pieces) = (true, Some::<&[u16]>(&[]));
         let options = PruneOptions { free, settle, key_pieces, ..PruneOptions::default() };
         self.prune(page, horizon, options)
+    }
+}
+
+/// Sets the hint that every snapshot sees the insertion of these versions.
+fn mark_all_visible(page: &mut Page, offsets: &[u16]) {
+    for offset in offsets {
+        if let Some(header) = page::header_mut(page, *offset) {
+            let flags = u16::from_le_bytes([header[20], header[21]]) | flags::XMIN_ALL_VISIBLE;
+            header[20..22].copy_from_slice(&flags.to_le_bytes());
+        }
     }
 }
