@@ -136,7 +136,7 @@ impl BatchJoin {
         let mut gathered = 0;
         let mut take = |batch: &Batch, kept: &Kept, rt: &mut Runtime<'_, '_>| {
             let rows = kept.rows(batch);
-            if rows.len() == 0 {
+            if rows.is_empty() {
                 return Ok(());
             }
             gathered += rows.len();

@@ -127,6 +127,7 @@ impl ValueList {
 
     /// Decides with SQL's three values whether a value is in the array. Returns `None` if the
     /// caller must compare the values.
+    #[expect(clippy::option_option, reason = "not known here, or known as one of three values")]
     pub(crate) fn contains(&self, value: &Datum, rt: &mut Runtime<'_, '_>) -> Option<Option<bool>> {
         match self {
             Self::Null => Some(None),
@@ -162,9 +163,9 @@ impl ValueList {
                     }
                     key.clear();
                     if left == table.ty {
-                        values.encode_key(at, order, key)
+                        values.encode_key(at, order, key);
                     } else {
-                        encode_key(&for_key(values.get(at), table.ty), order, key)
+                        encode_key(&for_key(values.get(at), table.ty), order, key);
                     }
                     table.contains(key)
                 });

@@ -83,7 +83,7 @@ impl Queue {
         let Some(_running) = self.begin() else { return Ok(()) };
         let (mut batch, mut kept) = (Batch::default(), Kept::default());
         while step.next(&mut batch, &mut kept, rt)? {
-            if kept.rows(&batch).len() == 0 {
+            if kept.rows(&batch).is_empty() {
                 continue;
             }
             if !self.push(std::mem::take(&mut batch), std::mem::take(&mut kept)) {

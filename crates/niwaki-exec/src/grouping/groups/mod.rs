@@ -230,7 +230,7 @@ impl Groups {
         let (mut batch, mut kept, mut groups) = (Batch::default(), Kept::default(), Vec::new());
         while input.next(&mut batch, &mut kept, rt)? {
             let rows = kept.rows(&batch);
-            if rows.len() == 0 {
+            if rows.is_empty() {
                 continue;
             }
             if grouping.exprs.is_empty() && grouping.sets.sets.is_empty() {

@@ -50,6 +50,11 @@ impl Rows<'_> {
         }
     }
 
+    /// Decides whether there is no row.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
     /// Returns the number of the row at this position.
     pub fn number(self, position: usize) -> usize {
         match self {
@@ -204,7 +209,7 @@ impl Expr {
         rows: Rows<'_>,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<Values<'b>> {
-        if rows.len() == 0 {
+        if rows.is_empty() {
             return Ok(Values::owned(Vector::for_type(self.ty)));
         }
         match &self.kind {
