@@ -391,7 +391,7 @@ impl Execution {
             }
             if let Some(lines) = &mut self.lines {
                 if let Some(line) = lines.next() {
-                    sink.row(&[Datum::text(&line)])?
+                    sink.row(&[Datum::text(&line)])?;
                 } else {
                     self.done = true;
                     break;

@@ -377,7 +377,7 @@ impl Run {
         let first = world.update(tx, &snapshot, target, &old, (id, v, &t)).unwrap();
         match (changed, expected) {
             (false, _) => {
-                assert!(matches!(first, UpdateOutcome::Done { .. }), "nobody was in the way")
+                assert!(matches!(first, UpdateOutcome::Done { .. }), "nobody was in the way");
             }
             (true, None) => {
                 assert_eq!(first, UpdateOutcome::Gone, "the row was deleted");

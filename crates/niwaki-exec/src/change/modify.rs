@@ -146,9 +146,9 @@ pub(crate) fn attempt(
     if let Some(triggers) = &modify.triggers {
         let old = Some(&row[start..start + width]);
         if updated {
-            triggers.after(TriggerEvent::Update, old, Some(new.as_slice()), rt)?
+            triggers.after(TriggerEvent::Update, old, Some(new.as_slice()), rt)?;
         } else {
-            triggers.after(TriggerEvent::Delete, old, None, rt)?
+            triggers.after(TriggerEvent::Delete, old, None, rt)?;
         }
     }
     if updated {

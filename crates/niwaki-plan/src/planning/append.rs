@@ -294,9 +294,9 @@ impl Own<'_> {
         for condition in conditions {
             // Nested queries read the row around them as it is.
             if !has_query(condition) && self.has_all_of(condition, below) {
-                inside.push(self.moved(condition, below))
+                inside.push(self.moved(condition, below));
             } else {
-                above.push(condition.clone())
+                above.push(condition.clone());
             }
         }
         let has_order = context.order.iter().all(|key| self.has_all_of(&key.expr, below));

@@ -44,10 +44,7 @@ pub(super) fn comparison<'c>(condition: &'c Expr, table: &Table<'_>) -> Option<C
     };
     match &condition.kind {
         ExprKind::Call { function, arguments } => {
-            let operator = match function.name {
-                name @ ("=" | "<" | "<=" | ">" | ">=") => name,
-                _ => return None,
-            };
+            let operator @ ("=" | "<" | "<=" | ">" | ">=") = function.name else { return None };
             let [left, right] = arguments.as_slice() else { return None };
             if known(right) {
                 return Some(Comparison { operand: left, operator, value: right, any: false });

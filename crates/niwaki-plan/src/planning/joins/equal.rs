@@ -115,14 +115,14 @@ impl Search<'_, '_> {
                     *arguments = vec![a.clone(), b.clone()];
                 }
                 let units = self.units_of(&expr);
-                match self.units.iter_mut().find(|unit| is_of(unit, a) && is_of(unit, b)) {
+                let both = self.units.iter_mut().find(|unit| is_of(unit, a) && is_of(unit, b));
+                if let Some(unit) = both {
                     // Both columns belong to one table. A join by one of them would not check the
                     // other, so the equality becomes a filter.
-                    Some(unit) => unit.filters.push(expr),
-                    None => {
-                        let class = Some(number);
-                        self.conditions.push(Condition { expr, units, owner: None, class });
-                    }
+                    unit.filters.push(expr);
+                } else {
+                    let class = Some(number);
+                    self.conditions.push(Condition { expr, units, owner: None, class });
                 }
             }
         }

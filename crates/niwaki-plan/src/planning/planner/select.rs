@@ -82,7 +82,7 @@ impl Planner<'_> {
         };
         let mut used = vec![false; from.width];
         if let Some(grouping) = &mut grouping {
-            self.exprs_of_groups(grouping, &mut used)?
+            self.exprs_of_groups(grouping, &mut used)?;
         } else {
             windowing.for_each_row_expr(&mut |expr| mark(expr, &mut used));
             output.exprs().for_each(|expr| mark(expr, &mut used));
