@@ -155,7 +155,7 @@ fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style
             }
             let text = writer.show(expr, Parent::None);
             if is_call(expr) {
-                out.push(&text)
+                out.push(&text);
             } else {
                 let kind = writer.type_name(expr.column_type());
                 out.push(&format!("CAST({text} AS {kind})"));

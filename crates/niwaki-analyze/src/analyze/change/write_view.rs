@@ -73,7 +73,7 @@ pub fn writable(relation: &Arc<Relation>, catalog: &CatalogState) -> Writable {
     let mut analyzer = Analyzer::new(&context, "", Vec::new());
     let written = analyzer
         .view_rows(relation, definition)
-        .and_then(|query| analyzer.written(relation, &query, ModifyKind::Delete, false));
+        .and_then(|query| Analyzer::written(relation, &query, ModifyKind::Delete, false));
     match written {
         Ok((_, written)) => {
             let columns = written.columns.iter().map(|c| c.table_column().is_some()).collect();
@@ -226,7 +226,7 @@ impl Analyzer<'_> {
         self.note_relation(view, TableLockMode::RowExclusive);
         let before = self.shared.len();
         let query = self.view_rows(view, definition)?;
-        let (table, written) = self.written(view, &query, kind, false)?;
+        let (table, written) = Self::written(view, &query, kind, false)?;
         if self.shared.len() > before {
             // The conditions and values are copied, but the references in them were counted only
             // once.
@@ -241,7 +241,6 @@ impl Analyzer<'_> {
     /// Returns the base table, and the view over it. `checked`: a view above has CASCADED CHECK
     /// OPTION, so the conditions of inner views must hold, too.
     fn written(
-        &self,
         view: &Arc<Relation>,
         query: &Query,
         kind: ModifyKind,
@@ -263,7 +262,7 @@ impl Analyzer<'_> {
         let cascaded = checked || option == Some(CheckOption::Cascaded);
         let (table, inner) = match base.query {
             Some(query) => {
-                let (table, inner) = self.written(base.relation, query, kind, cascaded)?;
+                let (table, inner) = Self::written(base.relation, query, kind, cascaded)?;
                 (table, Some(inner))
             }
             None if base.relation.kind == RelationKind::Table => (Arc::clone(base.relation), None),

@@ -322,17 +322,14 @@ impl Analyzer<'_> {
             _ => (None, expr.lone_column().map(str::to_owned)),
         };
         let is_lone = several.is_none();
-        let mut columns = match &several {
-            Some(all) => {
-                all.iter().map(|(name, kind)| ColumnInfo::computed(&**name, *kind)).collect()
-            }
+        let mut columns = if let Some(all) = &several {
+            all.iter().map(|(name, kind)| ColumnInfo::computed(&**name, *kind)).collect()
+        } else {
             // The column of a scalar function takes the alias, if there is one. It has no name of
             // its own.
-            None => {
-                let kind = expr.column_type();
-                let own = own.as_deref().unwrap_or(&name);
-                vec![ColumnInfo::computed(own, kind).collated(expr.derived)]
-            }
+            let kind = expr.column_type();
+            let own = own.as_deref().unwrap_or(&name);
+            vec![ColumnInfo::computed(own, kind).collated(expr.derived)]
         };
         if range.ordinality {
             columns.push(ColumnInfo::computed("ordinality", ColumnType::new(TypeOid::INT8)));

@@ -205,7 +205,7 @@ fn figure(node: &Node) -> Option<(String, bool)> {
                 Op::SvfopSessionUser => "session_user",
                 Op::SvfopCurrentCatalog => "current_catalog",
                 Op::SvfopCurrentSchema => "current_schema",
-                _ => return None,
+                Op::SqlvalueFunctionOpUndefined => return None,
             })
         }
         _ => None,

@@ -545,20 +545,17 @@ impl Sources {
         let mut read = Vec::new();
         let mut reads = |expr: &Expr| reads_slots(expr, &mut |slot| read.push(slot));
         select.from.for_each_expr(&mut reads);
-        match &select.grouping {
+        if let Some(grouping) = &select.grouping {
             // Expressions above the grouping read groups.
-            Some(grouping) => {
-                grouping.groups.iter().for_each(&mut reads);
-                for call in &grouping.calls {
-                    call.arguments.iter().chain(&call.filter).for_each(&mut reads);
-                    call.order.iter().for_each(|(expr, ..)| reads(expr));
-                }
+            grouping.groups.iter().for_each(&mut reads);
+            for call in &grouping.calls {
+                call.arguments.iter().chain(&call.filter).for_each(&mut reads);
+                call.order.iter().for_each(|(expr, ..)| reads(expr));
             }
-            None => {
-                select.windowing.for_each_row_expr(&mut reads);
-                select.targets.iter().for_each(&mut reads);
-                select.sets.iter().flat_map(|set| &set.arguments).for_each(&mut reads);
-            }
+        } else {
+            select.windowing.for_each_row_expr(&mut reads);
+            select.targets.iter().for_each(&mut reads);
+            select.sets.iter().flat_map(|set| &set.arguments).for_each(&mut reads);
         }
         select.from.for_each_item_query(&mut |query| read.extend(query.reads()));
         for item in &select.from.items {
