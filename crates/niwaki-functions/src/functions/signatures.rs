@@ -3,9 +3,15 @@
 use niwaki_env::hash::HashMap;
 use niwaki_expr::function::Function;
 
-/// Writes a table of functions: `name(ARGUMENT TYPES) RESULT flags kind(body)`. The flags are
-/// `immutable`, `stable` or `volatile`, preceded by `nullable` when NULL arguments reach the body
-/// and by `variadic` when the last argument repeats.
+/// Writes a table of functions: `name (ARGUMENT TYPES) RESULT flags Kind(body);`.
+///
+/// There are three flags, in this order:
+///
+/// - `strict`: a NULL argument gives NULL; `nullable`: NULL arguments reach the body.
+/// - `single`: no argument repeats; `variadic`: the last argument repeats.
+/// - the volatility: `immutable`, `stable` or `volatile`.
+///
+/// The kind is a variant of [`niwaki_expr::function::Eval`]: what the body takes and returns.
 macro_rules! functions {
     (@strict nullable) => { false };
     (@strict strict) => { true };

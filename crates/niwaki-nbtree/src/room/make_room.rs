@@ -7,6 +7,9 @@
 //!    versions.
 //! 3. *Deduplication* of equal keys into posting lists.
 //!
+//! If no pass makes enough room, the insertion (`insert/entry_insert.rs`) tries to move entries to
+//! the right sibling (`shift.rs`). If that makes no room either, it splits the leaf.
+//!
 //! Passes of deletion visit heap blocks under the leaf's latch. No thread shall wait at the latch
 //! for a disk. So blocks that are not in memory are read in first, without the latch, and the
 //! insertion starts again. If the leaf has changed, only the reading is lost.
