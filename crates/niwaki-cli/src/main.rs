@@ -1,4 +1,4 @@
-//! The `niwaki` command: `serve`, `sql`, `check`. One file per subcommand.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod check;
