@@ -1,13 +1,17 @@
 //! The rule that targets in Markdown files exist.
 //!
 //! Targets are links, and paths in code spans. Such a path begins with a folder of the root, with a
-//! folder of that name beside the file, or with the name of a crate.
+//! folder of that name beside the file, or with the name of a crate. In a crate's README, each path
+//! of a folder or of a Rust file counts. It may begin below the crate's folder or its `src`.
 
 use super::{Finding, Tree};
 
 /// Folders of the root whose paths are looked up when a code span names them.
 const FOLDERS: [&str; 8] =
     ["bench/", "crates/", "docs/", "fuzz/", "scripts/", "tests/", "xtask/", ".cargo/"];
+
+/// Folders of a data directory, which are not in the tree.
+const OF_DATA: [&str; 4] = ["aside/", "base/", "tmp/", "wal/"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -33,6 +37,10 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
                     found.push(Finding::new(&file.path, line, format!("there is no {path}")));
                 }
             }
+            let Some(own) = crate_of(&file.path) else { continue };
+            for path in partial_paths(text).filter(|path| !exists_for(tree, own, path)) {
+                found.push(Finding::new(&file.path, line, format!("there is no {path}")));
+            }
         }
     }
     found
@@ -46,17 +54,50 @@ fn links(line: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Returns the code spans that are a path of the root; placeholders (`NAME`, `*`, `…`) are none.
+/// Returns the code spans that are a path of the root or of a crate.
 fn paths(line: &str) -> impl Iterator<Item = &str> {
+    spans(line).filter(|path| is_whole(path))
+}
+
+/// Returns the other code spans that are a Rust file or a folder.
+fn partial_paths(line: &str) -> impl Iterator<Item = &str> {
+    spans(line).filter(|path| {
+        (path.ends_with(".rs") || path.ends_with('/')) && !is_whole(path) && !OF_DATA.contains(path)
+    })
+}
+
+/// Returns the code spans that may be paths; placeholders (`NAME`, `*`, `…`) may not.
+fn spans(line: &str) -> impl Iterator<Item = &str> {
     let spans = line.split('`').skip(1).step_by(2);
     spans.filter_map(|span| span.split_whitespace().next()).filter(|path| {
-        let of_crate = path.starts_with("niwaki-") && path.contains("/src/");
-        (of_crate || FOLDERS.iter().any(|folder| path.starts_with(folder)))
-            && path.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "./_-".contains(c))
+        path.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "./_-".contains(c))
             && !path.contains("/target/")
             // Results of a run are not in the tree.
             && !path.starts_with("bench/results")
     })
+}
+
+fn is_whole(path: &str) -> bool {
+    let of_crate = path.starts_with("niwaki-") && path.contains("/src/");
+    of_crate || FOLDERS.iter().any(|folder| path.starts_with(folder))
+}
+
+/// Returns the folder of the crate whose README this is.
+fn crate_of(readme: &str) -> Option<&str> {
+    let own = readme.strip_suffix("/README.md")?;
+    let name = own.strip_prefix("crates/")?;
+    (!name.contains('/')).then_some(own)
+}
+
+/// Returns whether the README of the crate at `own` may name this path. A file without a folder may
+/// be anywhere.
+fn exists_for(tree: &Tree, own: &str, path: &str) -> bool {
+    let places = [format!("{own}/{path}"), format!("{own}/src/{path}"), format!("crates/{path}")];
+    if path.contains('/') {
+        return places.iter().any(|place| exists(tree, place)) || exists(tree, path);
+    }
+    let end = format!("/{path}");
+    tree.files.iter().any(|file| file.path.ends_with(&end))
 }
 
 fn exists(tree: &Tree, path: &str) -> bool {
@@ -121,6 +162,7 @@ mod tests {
             ("docs/b.md", "# One thing: two\n"),
             ("crates/x/README.md", "text"),
             ("crates/niwaki-x/src/a.rs", ""),
+            ("crates/niwaki-x/src/flow/gate.rs", ""),
         ]);
         check(&tree).into_iter().map(|finding| finding.what).collect()
     }
@@ -143,5 +185,17 @@ mod tests {
         assert_eq!(found("`niwaki-x/src/b.rs`"), ["there is no niwaki-x/src/b.rs"]);
         assert_eq!(found("`docs/c.md --help`"), ["there is no docs/c.md"]);
         assert_eq!(found("```text\n`docs/c.md`\n```"), [""; 0]);
+    }
+
+    #[test]
+    fn a_readme_names_files_below_its_crate() {
+        let readme = "crates/niwaki-x/README.md";
+        let alive =
+            "`a.rs` `src/a.rs` `flow/gate.rs` `flow/` `x/tests/y.rs` `y.rs` `aside/` `a/B.rs`";
+        assert_eq!(found_in(readme, alive), [""; 0]);
+        assert_eq!(found_in(readme, "`c.rs`"), ["there is no c.rs"]);
+        assert_eq!(found_in(readme, "`gate/`"), ["there is no gate/"]);
+        assert_eq!(found_in(readme, "`flow/a.rs`"), ["there is no flow/a.rs"]);
+        assert_eq!(found_in("docs/a.md", "`flow/a.rs`"), [""; 0]);
     }
 }
