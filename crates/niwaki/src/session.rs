@@ -37,7 +37,8 @@ impl Database {
     /// Opens a new session for user and database `postgres`.
     ///
     /// # Panics
-    /// When there are too many sessions; [`Database::session_as`] reports that instead.
+    /// When there are too many sessions, or `postgres` allows no connections.
+    /// [`Database::session_as`] reports that instead.
     pub fn session(&self) -> Session {
         self.session_as("postgres", "postgres", &[]).unwrap_or_else(|e| panic!("{e}"))
     }
