@@ -21,7 +21,7 @@ pub mod query;
 pub mod plan;
 // What analysis and planning get from the session.
 pub mod analysis;
-// Expressions and their evaluation.
-pub mod expr;
 // Evaluation without a session.
 pub mod sessionless;
+// Expressions and their evaluation.
+pub mod expr;

@@ -47,20 +47,24 @@ impl RowBatch {
         Self { width, ..Self::default() }
     }
     /// Removes the rows, but keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
         self.values.clear();
         self.tids.clear();
         self.large_bytes = 0;
     }
     /// Returns the number of rows.
+    #[inline]
     pub fn len(&self) -> usize {
         self.tids.len()
     }
     /// Returns whether the batch has no rows.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.tids.is_empty()
     }
     /// Returns the values of one row.
+    #[inline]
     pub fn row(&self, number: usize) -> &[Datum] {
         &self.values[number * self.width..(number + 1) * self.width]
     }

@@ -11,6 +11,7 @@ pub struct SlotRange {
 
 impl SlotRange {
     /// Decides whether a slot is in the range.
+    #[inline]
     pub fn contains(self, slot: usize) -> bool {
         (self.start..self.end).contains(&slot)
     }

@@ -29,6 +29,7 @@ pub fn grown<T>(vector: &Vec<T>, more: usize) -> usize {
 
 impl KeyChains {
     /// Returns the number of rows.
+    #[inline]
     pub fn len(&self) -> usize {
         self.next.len()
     }
@@ -45,6 +46,7 @@ impl KeyChains {
 
     /// Decides whether a row with a key of this length fits within `budget` bytes, and within the
     /// available memory.
+    #[inline]
     pub fn has_room(&self, key_bytes: usize, budget: usize) -> bool {
         let now = grown(&self.ends, 0) + grown(&self.next, 0);
         let rows = grown(&self.ends, 1) + grown(&self.next, 1);
@@ -84,6 +86,7 @@ impl KeyChains {
     }
 
     /// Decides whether all rows have different keys.
+    #[inline]
     pub fn is_unique(&self) -> bool {
         self.next.iter().all(|next| *next == END)
     }
@@ -100,6 +103,7 @@ pub struct NumberChains {
 
 impl NumberChains {
     /// Returns the number of keys.
+    #[inline]
     pub fn len(&self) -> usize {
         self.next.len()
     }
@@ -142,6 +146,7 @@ impl NumberChains {
     }
 
     /// Decides whether all rows have different keys.
+    #[inline]
     pub fn is_unique(&self) -> bool {
         self.keys.len() == self.next.len()
     }

@@ -23,6 +23,7 @@ pub struct KeyTable {
 
 impl KeyTable {
     /// Returns the number of keys.
+    #[inline]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -33,6 +34,7 @@ impl KeyTable {
     }
 
     /// Returns the hash of a key.
+    #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
         self.hasher.hash_one(key)
     }
@@ -43,12 +45,14 @@ impl KeyTable {
     }
 
     /// Returns a key by its number.
+    #[inline]
     pub fn key(&self, number: u32) -> &[u8] {
         let end = self.ends.get(number as usize).map_or(0, |(end, _)| *end);
         self.bytes.get(self.begin(number)..end).unwrap_or_default()
     }
 
     /// Returns the row that was added with the key.
+    #[inline]
     pub fn row(&self, number: u32) -> &[u8] {
         let (begin, end) = self.ends.get(number as usize).copied().unwrap_or_default();
         self.bytes.get(begin..end).unwrap_or_default()
@@ -69,6 +73,7 @@ impl KeyTable {
 
     /// Decides whether a key and a row with this many bytes together fit within `budget` bytes, and
     /// within the available memory. The first key always fits.
+    #[inline]
     pub fn has_room(&self, bytes: usize, budget: usize) -> bool {
         if self.ends.is_empty() {
             return true;

@@ -15,6 +15,7 @@ pub use key_chains::{END, KeyChains, NumberChains, grown};
 pub use key_table::KeyTable;
 
 /// Returns the approximate bytes of a kept row.
+#[inline]
 pub fn row_bytes(row: &[Datum]) -> usize {
     row.iter().map(value_bytes).sum::<usize>() + size_of_val(row) + 24
 }

@@ -43,6 +43,7 @@ pub enum Rows<'s> {
 
 impl Rows<'_> {
     /// Returns the number of rows.
+    #[inline]
     pub fn len(self) -> usize {
         match self {
             Self::All(count) => count,
@@ -51,11 +52,13 @@ impl Rows<'_> {
     }
 
     /// Decides whether there is no row.
+    #[inline]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
     /// Returns the number of the row at this position.
+    #[inline]
     pub fn number(self, position: usize) -> usize {
         match self {
             Self::All(_) => position,
@@ -87,6 +90,7 @@ impl Values<'_> {
     }
 
     /// Returns the value at a position among the requested rows.
+    #[inline]
     pub fn get(&self, position: usize) -> Datum {
         match self {
             Self::Each(vector) => vector.get(position),
@@ -95,6 +99,7 @@ impl Values<'_> {
     }
 
     /// Decides whether the value at a position is NULL.
+    #[inline]
     pub fn is_null(&self, position: usize) -> bool {
         match self {
             Self::Each(vector) => vector.is_null(position),
@@ -103,6 +108,7 @@ impl Values<'_> {
     }
 
     /// Appends the index key of the value at a position.
+    #[inline]
     pub fn encode_key(&self, position: usize, order: KeyOrder, out: &mut Vec<u8>) {
         match self {
             Self::Each(vector) => vector.encode_key(position, order, out),
