@@ -376,7 +376,7 @@ impl BatchJoin {
         if matches!(self.inner, Inner::New) {
             // Without outer rows the join does not read the inner rows.
             while self.outer.next(batch, kept, rt)? {
-                if kept.rows(batch).len() > 0 {
+                if !kept.rows(batch).is_empty() {
                     self.inner = self.build(join, rt)?;
                     return self.run_first(join, batch, kept, rt);
                 }
@@ -390,7 +390,7 @@ impl BatchJoin {
             return self.next_pairs(join, batch, kept, rt);
         }
         let more = self.outer.next(batch, kept, rt)?;
-        if more && kept.rows(batch).len() > 0 {
+        if more && !kept.rows(batch).is_empty() {
             self.join_in_place(join, batch, kept, rt)?;
         }
         Ok(more)
