@@ -236,7 +236,7 @@ pub enum ExprKind {
         /// The arguments.
         arguments: Vec<Expr>,
     },
-    /// IS [NOT] NULL of a composite value, which tests each field.
+    /// `IS [NOT] NULL` of a composite value, which tests each field.
     RowNull {
         /// The argument.
         argument: Box<Expr>,
