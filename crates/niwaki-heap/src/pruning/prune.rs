@@ -573,11 +573,14 @@ impl Heap<'_> {
         let items = usize::from(page.item_count());
         let mut states = States::new(self.txns, page::base(page));
         let mut counted = Counted::default();
-        let mut versions = vec![NOTHING; items + 1];
+        // Line pointers count from 1.
+        let mut versions = Vec::with_capacity(items + 1);
+        versions.push(NOTHING);
         // Roots of chains that may lose versions. Most roots have one version without any xmax.
         let mut roots = Vec::with_capacity(items);
-        let places = versions.iter_mut().skip(1);
-        for ((id, version), offset) in page.item_ids().zip(places).zip(1..) {
+        for (id, offset) in page.item_ids().zip(1..) {
+            versions.push(NOTHING);
+            let version = &mut versions[usize::from(offset)];
             counted.mixed += usize::from(id.mixed() != Mixed::No);
             match id.state() {
                 ItemState::Redirect => roots.push(offset),
@@ -611,6 +614,8 @@ impl Heap<'_> {
                 },
             }
         }
+        // A damaged page has fewer line pointers than it counts.
+        versions.resize(items + 1, NOTHING);
         debug_assert!(counted.aborted <= counted.going, "{counted:?}: aborted versions go");
         debug_assert!(counted.going + counted.dead <= items, "{counted:?} of {items}");
         debug_assert!(counted.mixed <= items, "{counted:?} of {items}");
