@@ -56,7 +56,7 @@ def faults(long):
 def everything_at_once(long):
     """Queues, index builds, vacuum, crashes and a failing disk from SQL, in drawn schedules."""
     schedules = 3000 if long else 300
-    passed, _ = cargo_test("-p", "niwaki-testkit", "--features", "shuttle", "--test", "sim_ledger", "--test", "sim_indexes", "--test", "sim_claims",
+    passed, _ = cargo_test("-p", "niwaki-testkit", "--features", "shuttle", "--test", "sim_ledger", "--test", "sim_indexes", "--test", "sim_queue_workers",
                            env={"NIWAKI_SIM_SCHEDULES": str(schedules)})
     return True, f"{passed} suites of {schedules} schedules", {}
 

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use niwaki_testkit::crash::{CrashPlan, CrashReport, run};
-use niwaki_testkit::sql::SqlSubject;
+use niwaki_testkit::sql::TestedSql;
 use niwaki_testkit::workload::Mix;
 
 const IMAGES_IN_CI: usize = 20_000;
@@ -43,7 +43,7 @@ fn plan(seed: u64) -> CrashPlan {
 #[test]
 fn acknowledged_commits_survive_every_crash() {
     if let Some(seed) = setting("NIWAKI_CRASH_SEED") {
-        match run::<SqlSubject>(&plan(seed)) {
+        match run::<TestedSql>(&plan(seed)) {
             Ok(report) => eprintln!("seed {seed} passes: {report:?}"),
             Err(failure) => panic!("{failure}"),
         }
@@ -60,7 +60,7 @@ fn acknowledged_commits_survive_every_crash() {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     let seed = next_seed.fetch_add(1, Ordering::Relaxed);
-                    match run::<SqlSubject>(&plan(seed)) {
+                    match run::<TestedSql>(&plan(seed)) {
                         Ok(report) => {
                             let mut total = total.lock().unwrap();
                             total.add(&report);

@@ -6,10 +6,10 @@ use niwaki_env::Env;
 use niwaki_env::vfs::MemoryVfs;
 use niwaki_testkit::crash::{CrashPlan, CrashReport, follow, run};
 use niwaki_testkit::model::Model;
-use niwaki_testkit::reports::ReportSubject;
-use niwaki_testkit::subject::Subject;
-use niwaki_testkit::tables::{AnyKeySubject, TableSubject};
-use niwaki_testkit::tails;
+use niwaki_testkit::reports::TablesBesideReport;
+use niwaki_testkit::tables::{AnyKeyTables, TestedTables};
+use niwaki_testkit::tested_database::TestedDatabase;
+use niwaki_testkit::vacuum_truncation;
 use niwaki_testkit::workload::{Mix, Workload};
 
 fn plan(seed: u64) -> CrashPlan {
@@ -31,7 +31,7 @@ fn plan(seed: u64) -> CrashPlan {
     }
 }
 
-fn survives<S: Subject>() {
+fn survives<S: TestedDatabase>() {
     let seed = std::env::var("NIWAKI_CRASH_SEED").map(|text| text.parse().expect("a seed"));
     let seeds = seed.map_or(0..12, |seed| seed..seed + 1);
     let mut total = CrashReport::default();
@@ -47,7 +47,7 @@ fn survives<S: Subject>() {
 
 #[test]
 fn tables_survive_every_crash() {
-    survives::<TableSubject>();
+    survives::<TestedTables>();
 }
 
 /// The workload of the crash images has vacuums that cut the end of the heaps, which grow again.
@@ -57,27 +57,27 @@ fn heaps_are_cut_and_grow_again() {
     for seed in 0..12 {
         let CrashPlan { mix, steps, full_page_writes, .. } = plan(seed);
         let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
-        let mut subject = TableSubject::open(env, full_page_writes).unwrap();
+        let mut tested = TestedTables::open(env, full_page_writes).unwrap();
         let (mut model, mut workload) = (Model::new(), Workload::new(mix, seed));
-        follow(&mut subject, &mut model, &mut workload, steps, |_| {}).unwrap();
-        cut += subject.database().pages_cut();
-        subject.check().unwrap();
+        follow(&mut tested, &mut model, &mut workload, steps, |_| {}).unwrap();
+        cut += tested.database().pages_cut();
+        tested.check().unwrap();
     }
     assert!(cut > 5, "only {cut} pages were cut");
 }
 
 #[test]
 fn a_tail_that_is_cut_survives_every_crash() {
-    tails::every_crash().unwrap();
+    vacuum_truncation::every_crash().unwrap();
 }
 
 /// With an open old snapshot, versions are removed from the middle of chains.
 #[test]
 fn tables_beside_a_report_survive_every_crash() {
-    survives::<ReportSubject>();
+    survives::<TablesBesideReport>();
 }
 
 #[test]
 fn chains_of_several_keys_survive_every_crash() {
-    survives::<AnyKeySubject>();
+    survives::<AnyKeyTables>();
 }

@@ -9,23 +9,23 @@ use niwaki_env::Env;
 use niwaki_env::vfs::MemoryVfs;
 use niwaki_testkit::crash::follow;
 use niwaki_testkit::model::Model;
-use niwaki_testkit::sql::SqlSubject;
-use niwaki_testkit::subject::Subject;
+use niwaki_testkit::sql::TestedSql;
+use niwaki_testkit::tested_database::TestedDatabase;
 use niwaki_testkit::workload::{Mix, Workload};
 
 fn run(seed: u64, mix: Mix, steps: usize) {
     let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
-    let mut subject = SqlSubject::open(env.clone(), true).expect("an empty database opens");
+    let mut tested = TestedSql::open(env.clone(), true).expect("an empty database opens");
     let mut model = Model::new();
     let mut workload = Workload::new(mix, seed);
-    let outcome = follow(&mut subject, &mut model, &mut workload, steps, |_| {});
+    let outcome = follow(&mut tested, &mut model, &mut workload, steps, |_| {});
     outcome.unwrap_or_else(|difference| panic!("seed {seed}: {difference}"));
-    let rows = subject.rows().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    let rows = tested.rows().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     assert_eq!(rows, model.visible(model.commits()), "seed {seed}");
-    subject.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    drop(subject);
+    tested.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    drop(tested);
     // Committed rows are there after an ordinary stop and start.
-    let mut again = SqlSubject::open(env, true).expect("a closed database opens");
+    let mut again = TestedSql::open(env, true).expect("a closed database opens");
     assert_eq!(again.rows(), Ok(rows), "seed {seed}, opened again");
 }
 

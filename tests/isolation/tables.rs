@@ -6,27 +6,27 @@ use niwaki_env::Env;
 use niwaki_env::vfs::MemoryVfs;
 use niwaki_testkit::crash::follow;
 use niwaki_testkit::model::Model;
-use niwaki_testkit::reports::ReportSubject;
-use niwaki_testkit::subject::Subject;
-use niwaki_testkit::tables::{AnyKeySubject, TableSubject};
+use niwaki_testkit::reports::TablesBesideReport;
+use niwaki_testkit::tables::{AnyKeyTables, TestedTables};
+use niwaki_testkit::tested_database::TestedDatabase;
 use niwaki_testkit::workload::{Mix, Workload};
 
 fn run(seed: u64, mix: Mix, steps: usize) {
-    run_as::<TableSubject>(seed, mix, steps);
-    run_as::<AnyKeySubject>(seed, mix, steps);
-    run_as::<ReportSubject>(seed, mix, steps);
+    run_as::<TestedTables>(seed, mix, steps);
+    run_as::<AnyKeyTables>(seed, mix, steps);
+    run_as::<TablesBesideReport>(seed, mix, steps);
 }
 
-fn run_as<S: Subject>(seed: u64, mix: Mix, steps: usize) {
+fn run_as<S: TestedDatabase>(seed: u64, mix: Mix, steps: usize) {
     let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
-    let mut subject = S::open(env, true).expect("an empty database opens");
+    let mut tested = S::open(env, true).expect("an empty database opens");
     let mut model = Model::new();
     let mut workload = Workload::new(mix, seed);
-    let outcome = follow(&mut subject, &mut model, &mut workload, steps, |_| {});
+    let outcome = follow(&mut tested, &mut model, &mut workload, steps, |_| {});
     outcome.unwrap_or_else(|difference| panic!("seed {seed}: {difference}"));
-    let rows = subject.rows().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    let rows = tested.rows().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     assert_eq!(rows, model.visible(model.commits()), "seed {seed}");
-    subject.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    tested.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
 }
 
 #[test]

@@ -21,12 +21,13 @@ use niwaki_testkit::crash::{self, CrashPlan, follow};
 use niwaki_testkit::model::Model;
 use niwaki_testkit::pages::PageStore;
 use niwaki_testkit::schedules::{self, simulate};
-use niwaki_testkit::subject::Subject;
-use niwaki_testkit::tables::TableSubject;
+use niwaki_testkit::tables::TestedTables;
+use niwaki_testkit::tested_database::TestedDatabase;
 use niwaki_testkit::workload::{Mix, Workload};
 use niwaki_testkit::{
-    claims, crews, databases, intervals, ledger, promises, restarts, scans, sequences, sharers,
-    stories, strays, tails, transfers, upserts,
+    databases, interleavings, key_share_locks, known_answers, ledger, orphan_files,
+    parallel_queries, queue_workers, restarts, scans, sequences, snapshot_interleavings, transfers,
+    upserts, vacuum_truncation,
 };
 use niwaki_types::growing::Charge;
 use niwaki_types::{TypeError, work};
@@ -264,39 +265,39 @@ fn control() -> Result<(), String> {
 
 /// Checks definitions, as their own session and others see them.
 fn definitions() -> Result<(), String> {
-    alone(promises::definitions)
+    alone(known_answers::definitions)
 }
 
 fn savepoints() -> Result<(), String> {
-    alone(promises::savepoints)
+    alone(known_answers::savepoints)
 }
 
 fn copies() -> Result<(), String> {
-    alone(promises::copies)
+    alone(known_answers::copies)
 }
 
 fn late_cancel() -> Result<(), String> {
-    alone(promises::late_cancel)
+    alone(known_answers::late_cancel)
 }
 
 /// Sends a cancel request to a session that waits.
 fn cancelled_wait() -> Result<(), String> {
-    story(promises::cancelled_wait, SCHEDULES)
+    story(known_answers::cancelled_wait, SCHEDULES)
 }
 
 /// Draws from sequences behind a kill.
 fn numbers() -> Result<(), String> {
-    alone(promises::numbers_after_a_kill)
+    alone(known_answers::numbers_after_a_kill)
 }
 
 /// Puts files there that no relation has.
 fn strays_stay() -> Result<(), String> {
-    alone(strays::nothing_goes_unsaid)
+    alone(orphan_files::nothing_goes_unsaid)
 }
 
 /// Opens a catalog of zeros.
 fn no_new_catalog() -> Result<(), String> {
-    alone(strays::no_catalog_is_filled_again)
+    alone(orphan_files::no_catalog_is_filled_again)
 }
 
 /// Opens crash images of tables.
@@ -311,7 +312,7 @@ fn tables() -> Result<(), String> {
             images_per_recovery_moment: 1,
             ..CrashPlan::default()
         };
-        alone(move || match crash::run::<TableSubject>(&plan) {
+        alone(move || match crash::run::<TestedTables>(&plan) {
             Ok(_) => Ok(()),
             Err(failure) => Err(failure.to_string()),
         })?;
@@ -321,13 +322,13 @@ fn tables() -> Result<(), String> {
 
 /// Shares rows that other sessions move and delete.
 fn sharing() -> Result<(), String> {
-    let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, sharers::run)));
+    let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, key_share_locks::run)));
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
 /// Lets workers lock a row and count it in one statement.
 fn claims() -> Result<(), String> {
-    let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, claims::run)));
+    let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, queue_workers::run)));
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
@@ -349,7 +350,7 @@ fn refused() -> Result<(), String> {
 
 /// Runs parallel statements.
 fn crews() -> Result<(), String> {
-    let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, crews::run)));
+    let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, parallel_queries::run)));
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
@@ -361,7 +362,7 @@ fn databases() -> Result<(), String> {
 
 /// Uses expired prefixes: keys that only an old snapshot needs, and that come back.
 fn over() -> Result<(), String> {
-    story(stories::over_and_back, STORIES)
+    story(interleavings::over_and_back, STORIES)
 }
 
 /// Compares interleaved sessions with the model.
@@ -369,13 +370,13 @@ fn sessions() -> Result<(), String> {
     for seed in 0..SEEDS {
         alone(move || {
             let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
-            let mut subject = TableSubject::open(env, true)?;
+            let mut tested = TestedTables::open(env, true)?;
             let mut model = Model::new();
             let mix = Mix { keys: 16, sessions: 4, ..Mix::default() };
             let mut workload = Workload::new(mix, seed);
-            follow(&mut subject, &mut model, &mut workload, 400, |_| {})?;
-            subject.rows().map(drop)?;
-            subject.check()
+            follow(&mut tested, &mut model, &mut workload, 400, |_| {})?;
+            tested.rows().map(drop)?;
+            tested.check()
         })?;
     }
     Ok(())
@@ -417,23 +418,23 @@ fn any_keys() -> Result<(), String> {
 }
 
 fn there_and_back() -> Result<(), String> {
-    story(stories::there_and_back, STORIES)
+    story(interleavings::there_and_back, STORIES)
 }
 
 fn aborted() -> Result<(), String> {
-    story(stories::aborted, SCHEDULES)
+    story(interleavings::aborted, SCHEDULES)
 }
 
 fn payload_changes() -> Result<(), String> {
-    story(stories::payload_changes, SCHEDULES)
+    story(interleavings::payload_changes, SCHEDULES)
 }
 
 fn key_of_a_rollback() -> Result<(), String> {
-    story(stories::key_of_a_rollback, SCHEDULES)
+    story(interleavings::key_of_a_rollback, SCHEDULES)
 }
 
 fn key_taken_meanwhile() -> Result<(), String> {
-    story(stories::key_taken_meanwhile, SCHEDULES)
+    story(interleavings::key_taken_meanwhile, SCHEDULES)
 }
 
 fn key_moves() -> Result<(), String> {
@@ -445,107 +446,107 @@ fn two_arbiters() -> Result<(), String> {
 }
 
 fn recheck() -> Result<(), String> {
-    story(stories::recheck, SCHEDULES)
+    story(interleavings::recheck, SCHEDULES)
 }
 
 fn unmix_counter() -> Result<(), String> {
-    story(stories::unmix_counter, STORIES)
+    story(interleavings::unmix_counter, STORIES)
 }
 
 fn cleaned_payload() -> Result<(), String> {
-    story(stories::cleaned_payload, SCHEDULES)
+    story(interleavings::cleaned_payload, SCHEDULES)
 }
 
 fn key_behind_the_cleaner() -> Result<(), String> {
-    story(stories::a_key_behind_the_cleaner, STORIES)
+    story(interleavings::a_key_behind_the_cleaner, STORIES)
 }
 
 fn key_before_the_gardener() -> Result<(), String> {
-    story(stories::a_key_back_before_the_gardener, STORIES)
+    story(interleavings::a_key_back_before_the_gardener, STORIES)
 }
 
 fn root_settles() -> Result<(), String> {
-    story(stories::a_root_settles, STORIES)
+    story(interleavings::a_root_settles, STORIES)
 }
 
 fn row_goes_twice() -> Result<(), String> {
-    story(stories::a_row_goes_twice, STORIES)
+    story(interleavings::a_row_goes_twice, STORIES)
 }
 
 fn index_beside_pass() -> Result<(), String> {
-    story(stories::an_index_comes_beside_a_pass, STORIES)
+    story(interleavings::an_index_comes_beside_a_pass, STORIES)
 }
 
 fn computed_key_meanwhile() -> Result<(), String> {
-    story(stories::a_computed_key_comes_meanwhile, STORIES)
+    story(interleavings::a_computed_key_comes_meanwhile, STORIES)
 }
 
 fn index_dropped_beside_gardener() -> Result<(), String> {
-    story(stories::an_index_is_dropped_beside_the_gardener, STORIES)
+    story(interleavings::an_index_is_dropped_beside_the_gardener, STORIES)
 }
 
 fn root_about_to_settle() -> Result<(), String> {
-    story(stories::a_root_is_about_to_settle, STORIES)
+    story(interleavings::a_root_is_about_to_settle, STORIES)
 }
 
 fn old_reader() -> Result<(), String> {
-    story(intervals::changed_beside_an_old_reader, SCHEDULES)
+    story(snapshot_interleavings::changed_beside_an_old_reader, SCHEDULES)
 }
 
 fn follower() -> Result<(), String> {
-    story(intervals::follower_beside_pruning, STORIES)
+    story(snapshot_interleavings::follower_beside_pruning, STORIES)
 }
 
 fn moved_and_changed() -> Result<(), String> {
-    story(intervals::moved_and_changed, SCHEDULES)
+    story(snapshot_interleavings::moved_and_changed, SCHEDULES)
 }
 
 fn moved_beside_a_report() -> Result<(), String> {
-    story(intervals::moved_beside_a_report, SCHEDULES)
+    story(snapshot_interleavings::moved_beside_a_report, SCHEDULES)
 }
 
 fn moved_and_deleted() -> Result<(), String> {
-    story(intervals::moved_and_deleted, STORIES)
+    story(snapshot_interleavings::moved_and_deleted, STORIES)
 }
 
 fn deleted_and_all_visible() -> Result<(), String> {
-    story(stories::deleted_and_all_visible, STORIES)
+    story(interleavings::deleted_and_all_visible, STORIES)
 }
 
 fn all_visible() -> Result<(), String> {
-    story(stories::all_visible_beside_readers, STORIES)
+    story(interleavings::all_visible_beside_readers, STORIES)
 }
 
 fn changed_and_all_visible() -> Result<(), String> {
-    story(stories::changed_and_all_visible, SCHEDULES)
+    story(interleavings::changed_and_all_visible, SCHEDULES)
 }
 
 fn tail_crashes() -> Result<(), String> {
-    alone(tails::every_crash)
+    alone(vacuum_truncation::every_crash)
 }
 
 fn tail() -> Result<(), String> {
-    story(stories::a_tail_is_cut, STORIES)
+    story(interleavings::a_tail_is_cut, STORIES)
 }
 
 fn definition_waits_for_tail() -> Result<(), String> {
-    story(stories::a_definition_waits_for_a_tail, STORIES)
+    story(interleavings::a_definition_waits_for_a_tail, STORIES)
 }
 
 fn line_pointers() -> Result<(), String> {
-    story(stories::line_pointers_come_back, 1)
+    story(interleavings::line_pointers_come_back, 1)
 }
 
 fn rolled_back_insertions() -> Result<(), String> {
-    story(stories::rolled_back_insertions_take_no_room, 1)
+    story(interleavings::rolled_back_insertions_take_no_room, 1)
 }
 
 fn told_of_twice() -> Result<(), String> {
-    story(stories::line_pointers_are_told_of_twice, SCHEDULES)
+    story(interleavings::line_pointers_are_told_of_twice, SCHEDULES)
 }
 
 fn beside_a_cleaner() -> Result<(), String> {
-    story(stories::a_cleaner_beside_updates, 1)
+    story(interleavings::a_cleaner_beside_updates, 1)
 }
 
 /// The suites that find bugs: without a bug each of them holds.

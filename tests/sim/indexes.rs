@@ -145,7 +145,7 @@ fn work(database: &Database, seed: u64, defines: bool) {
     }
     let gardened = database.clone();
     threads.push(thread::spawn(move || {
-        (0..3).for_each(|_| gardened.tend().expect("a round of the gardener"));
+        (0..3).for_each(|_| gardened.clean_up().expect("a round of the gardener"));
     }));
     if defines {
         define(&mut database.session(), &rng(9));
@@ -191,7 +191,7 @@ fn changed() {
     let database = open(Env::simulated(Arc::new(MemoryVfs::new()), seed));
     prepare(&database, &SeededRng::new(seed));
     work(&database, seed, false);
-    (0..3).for_each(|_| database.tend().expect("a round of the gardener"));
+    (0..3).for_each(|_| database.clean_up().expect("a round of the gardener"));
     verify(&database);
 }
 
@@ -303,9 +303,9 @@ fn keys_out_of_line() {
         })
     });
     let writers: Vec<_> = writers.collect();
-    (0..3).for_each(|_| database.tend().expect("a round of the gardener"));
+    (0..3).for_each(|_| database.clean_up().expect("a round of the gardener"));
     writers.into_iter().for_each(|writer| writer.join().expect("a writer ends"));
-    (0..8).for_each(|_| database.tend().expect("a round of the gardener"));
+    (0..8).for_each(|_| database.clean_up().expect("a round of the gardener"));
     // Rare paths lose some of the entries to clean up.
     if rare::is_started() {
         query(&mut session, "vacuum (index_cleanup on) k").expect("a vacuum");

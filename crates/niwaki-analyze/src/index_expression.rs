@@ -16,7 +16,7 @@ use niwaki_table::{ExpressionError, KeyExpression};
 use niwaki_types::{ColumnMask, TypeOid};
 
 use crate::analyze::{IndexPart, define_index, index_expression};
-use crate::deparse::shown::shown_over;
+use crate::deparse::expression::deparse_over;
 
 /// A key column that an index is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub fn read_index_key(
             return Ok(IndexKey::Column(slot));
         }
         let type_oid = expr.ty.0;
-        let shown = shown_over(&expr, relation, context);
+        let shown = deparse_over(&expr, relation, context);
         let collation = expr.derived.as_column(expr.column_type());
         Ok(IndexKey::Expression(StoredExpression { text, shown, type_oid, collation }))
     })
@@ -62,7 +62,7 @@ pub fn read_index_predicate(
     stack::whole(|| {
         let text = define_index(text, relation, context, IndexPart::Predicate)?;
         let expr = checked(&text, relation, context, IndexPart::Predicate)?;
-        let shown = shown_over(&expr, relation, context);
+        let shown = deparse_over(&expr, relation, context);
         Ok(StoredExpression { text, shown, type_oid: TypeOid::BOOL.0, collation: None })
     })
 }
@@ -81,7 +81,7 @@ pub fn retyped_index_part(
     let part = if predicate { IndexPart::Predicate } else { IndexPart::Key };
     stack::whole(|| {
         let expr = checked(&stored.text, relation, context, part)?;
-        let (shown, type_oid) = (shown_over(&expr, relation, context), expr.ty.0);
+        let (shown, type_oid) = (deparse_over(&expr, relation, context), expr.ty.0);
         let collation = expr.derived.as_column(expr.column_type());
         Ok(StoredExpression { text: stored.text.clone(), shown, type_oid, collation })
     })
@@ -102,7 +102,7 @@ pub fn rename_in_expression(
     let text = rename_column(&stored.text, from, to)?;
     let shown = stack::whole(|| {
         let expr = index_expression(&text, relation, context, IndexPart::Key)?;
-        Ok::<_, SqlError>(shown_over(&expr, relation, context))
+        Ok::<_, SqlError>(deparse_over(&expr, relation, context))
     })?;
     Ok(StoredExpression { text, shown, ..stored.clone() })
 }

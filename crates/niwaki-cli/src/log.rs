@@ -11,7 +11,7 @@ pub(crate) fn line(line: &str) {
 }
 
 /// Writes a line on standard output, for programs that wait for it there. They need not read it.
-pub(crate) fn tell(line: &str) {
+pub(crate) fn announce(line: &str) {
     let text = format!("{line}\n");
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

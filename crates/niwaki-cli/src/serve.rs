@@ -62,9 +62,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         authentication_timeout: database.authentication_timeout(),
     };
     let server = Server::start(database, &options).map_err(|error| error.to_string())?;
-    log::tell(&format!("niwaki ready on {}", server.address()));
+    log::announce(&format!("niwaki ready on {}", server.address()));
     if let Some(path) = server.socket_path() {
-        log::tell(&format!("niwaki socket {}", path.display()));
+        log::announce(&format!("niwaki socket {}", path.display()));
     }
     let stop = Arc::<Signal>::default();
     let told = Arc::clone(&stop);

@@ -11,9 +11,9 @@ use niwaki_sql::{Result, SqlError, define_check};
 
 use crate::column_rules::refuse_subquery;
 use crate::definer::Definer;
+use crate::generated_names;
 use crate::index::new_index::NewIndex;
 use crate::index::operator_class;
-use crate::names;
 use crate::options;
 
 /// Names of a table's constraints, both given and generated ones.
@@ -122,7 +122,7 @@ impl Definer<'_> {
             let mut number = 0u32;
             loop {
                 let label = if number == 0 { "check".to_owned() } else { format!("check{number}") };
-                let name = names::object_name(&table.name, column, &label);
+                let name = generated_names::object_name(&table.name, column, &label);
                 if taken.take(&name, &table.name).is_ok() {
                     break name;
                 }
@@ -248,10 +248,17 @@ impl Definer<'_> {
                 (None, "pkey")
             } else {
                 let all: Vec<String> = columns.iter().chain(include).cloned().collect();
-                joined = names::joined(&all);
+                joined = generated_names::joined(&all);
                 (Some(joined.as_str()), "key")
             };
-            let name = names::free_name(&state, table.schema, &taken.0, &table.name, second, label);
+            let name = generated_names::free_name(
+                &state,
+                table.schema,
+                &taken.0,
+                &table.name,
+                second,
+                label,
+            );
             taken.take(&name, &table.name)?;
             name
         };

@@ -8,7 +8,7 @@ use niwaki_sql::{Result, Severity, SqlError};
 use niwaki_txn::TableLockMode;
 
 use crate::definer::Definer;
-use crate::named::{names_function, names_relation, users_of};
+use crate::expression_dependents::{names_function, names_relation, users_of};
 use crate::object::Object;
 
 /// An object that cannot stay, with the reason.

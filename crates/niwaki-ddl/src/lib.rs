@@ -6,7 +6,7 @@
 
 // Parts of many statements.
 mod column_rules;
-mod names;
+mod generated_names;
 mod options;
 
 // The context of a running statement, and the dispatch of statements.
@@ -18,7 +18,7 @@ mod collation;
 // Dependents of objects.
 mod object;
 
-mod named;
+mod expression_dependents;
 
 mod depend;
 

@@ -10,7 +10,7 @@ use niwaki_txn::TableLockMode;
 use crate::column_rules::check_column_name;
 use crate::constraint::ConstraintNames;
 use crate::definer::{Definer, is_not, refuse_system, table_of, wrong_kind};
-use crate::named::draws_by_name;
+use crate::expression_dependents::draws_by_name;
 use crate::partition::alter_only::has_partitions;
 use crate::table::alter::alter_tag;
 

@@ -24,5 +24,5 @@ mod executor;
 
 pub use change::point::PointPlan;
 pub use executor::fresh_state;
-pub use step::numbered_rows::NumberedRows;
+pub use step::random_access_tuplestore::RandomAccessTuplestore;
 pub use step::start::start;

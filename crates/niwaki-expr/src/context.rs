@@ -48,7 +48,7 @@ pub struct ExecContext<'a> {
     /// The answers to questions of functions about stored definitions.
     pub definitions: &'static dyn Definitions,
     /// The work that statements queue for their end.
-    pub ends: &'a dyn StatementEnd,
+    pub after_triggers: &'a dyn AfterTriggers,
     /// The enclosing calls of users' functions.
     pub calls: Calls,
 }
@@ -70,7 +70,7 @@ impl ExecContext<'_> {
             temp_chunk: self.temp_chunk,
             scratch: &mut *self.scratch,
             definitions: self.definitions,
-            ends: self.ends,
+            after_triggers: self.after_triggers,
             calls: self.calls,
         }
     }
@@ -78,10 +78,10 @@ impl ExecContext<'_> {
 
 /// The work at the end of a statement: checking constraints, foreign-key actions, firing triggers.
 /// A statement of a function has its own end.
-pub trait StatementEnd {
+pub trait AfterTriggers {
     /// Returns the length of the queue. A statement that begins now queues its work after this
     /// position.
-    fn noted(&self) -> usize;
+    fn queued(&self) -> usize;
     /// Does the work queued since then, with everything that follows from it.
     ///
     /// # Errors
@@ -91,10 +91,10 @@ pub trait StatementEnd {
 
 /// The end of statements that queue no work.
 #[derive(Clone, Copy, Debug)]
-pub struct NothingLeft;
+pub struct NoAfterTriggers;
 
-impl StatementEnd for NothingLeft {
-    fn noted(&self) -> usize {
+impl AfterTriggers for NoAfterTriggers {
+    fn queued(&self) -> usize {
         0
     }
 
@@ -201,7 +201,7 @@ pub trait Environment {
         Err(SqlError::unsupported("a transaction id outside of a session"))
     }
     /// Queues a notice or warning, sent at the statement's end if `client_min_messages` permits.
-    fn tell(&mut self, _notice: SqlError) {}
+    fn queue_notice(&mut self, _notice: SqlError) {}
     /// Locks a table in SHARE mode until the transaction ends: other transactions may read it.
     ///
     /// # Errors

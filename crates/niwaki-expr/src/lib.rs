@@ -13,7 +13,7 @@ pub mod store;
 pub mod context;
 // A function: its signature and implementation.
 pub mod function;
-// Kept rows, and tables of keys.
+// Tuplestores, and tables of keys.
 pub mod spool;
 // The analyzed query.
 pub mod query;

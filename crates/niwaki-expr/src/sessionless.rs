@@ -14,7 +14,7 @@ use niwaki_table::TempSpace;
 use niwaki_txn::{RowLockMode, TableLockMode, WaitPolicy};
 use niwaki_types::{ColumnMask, Datum, TextSettings};
 
-use crate::context::{Calls, Environment, ExecContext, NothingLeft, Scratch};
+use crate::context::{Calls, Environment, ExecContext, NoAfterTriggers, Scratch};
 
 use crate::analysis::AnalyzeContext;
 use crate::definitions::{Definitions, Outside};
@@ -72,7 +72,7 @@ pub fn with_names<T>(names: &AnalyzeContext<'_>, run: impl FnOnce(&ExecContext<'
             temp_chunk: exec.temp_chunk,
             scratch: exec.scratch,
             definitions: exec.definitions,
-            ends: exec.ends,
+            after_triggers: exec.after_triggers,
             calls: exec.calls,
         })
     })
@@ -101,7 +101,7 @@ pub fn with_times<T>(now: i64, run: impl FnOnce(&mut ExecContext<'_>) -> T) -> T
         temp_chunk: crate::context::TEMP_CHUNK_BYTES,
         scratch: &mut Scratch::default(),
         definitions: &Outside,
-        ends: &NothingLeft,
+        after_triggers: &NoAfterTriggers,
         calls: Calls::default(),
     })
 }
@@ -162,7 +162,7 @@ impl<'c> ForThreads<'c> {
                 temp_chunk: self.temp_chunk,
                 scratch: &mut Scratch::default(),
                 definitions: self.definitions,
-                ends: &NothingLeft,
+                after_triggers: &NoAfterTriggers,
                 calls: Calls::default(),
             });
         });

@@ -6,4 +6,4 @@ pub mod functions;
 // Aggregates.
 pub mod aggregates;
 // The functions and operators that the catalog shows.
-pub mod shown;
+pub mod catalog_functions;

@@ -14,9 +14,9 @@ pub mod walk;
 // Renames of columns in stored texts.
 pub mod column_names;
 // Numbers in place of names.
-pub mod numbered;
+pub mod stored_references;
 // Names with a database.
-pub mod database;
+pub mod database_name;
 // Definitions and commands.
 pub mod utility;
 // The formats of COPY.

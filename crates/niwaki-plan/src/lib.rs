@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 // Values computed ahead of execution.
-pub mod ahead;
+pub mod early_evaluation;
 // Equivalent queries with better plans.
 pub mod rewrite;
 // The choice of a plan.

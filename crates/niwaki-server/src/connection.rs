@@ -239,7 +239,7 @@ impl Output {
                     steps += 1;
                     let gives_up = match &self.session {
                         // The client could not get the reason either, because the socket is full.
-                        Some(session) => session.is_told(),
+                        Some(session) => session.is_terminated(),
                         None => steps >= STEPS_WITHOUT_SESSION,
                     };
                     if gives_up {

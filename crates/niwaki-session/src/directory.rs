@@ -134,7 +134,7 @@ struct Inner {
     launcher: Mutex<Option<LauncherThread>>,
     background: Mutex<Option<Background>>,
     gardener: Mutex<Option<GardenerThread>>,
-    /// State of the rounds that [`Directory::tend`] makes.
+    /// State of the rounds that [`Directory::clean_up`] makes.
     rounds: Mutex<Option<Gardener>>,
     helpers: Helpers,
     closes_on_drop: bool,
@@ -359,7 +359,7 @@ impl Directory {
     ///
     /// # Errors
     /// I/O and corruption; too many sessions (53300).
-    pub fn tend(&self) -> Result<()> {
+    pub fn clean_up(&self) -> Result<()> {
         let mut rounds = self.inner.rounds.lock();
         let gardener = if let Some(gardener) = rounds.take() {
             rounds.insert(gardener)
@@ -513,8 +513,8 @@ fn txn_options(settings: &Settings) -> TxnOptions {
 }
 
 /// Number of sessions for the database's own work, beside autovacuum's workers. They serve the
-/// gardener's thread, [`Directory::tend`], the launcher and [`Directory::maintain`]. A few more can
-/// begin while others end.
+/// gardener's thread, [`Directory::clean_up`], the launcher and [`Directory::maintain`]. A few more
+/// can begin while others end.
 const OWN_SESSIONS: usize = 10;
 
 fn map_options(settings: &Settings) -> MapOptions {

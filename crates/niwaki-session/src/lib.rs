@@ -24,7 +24,7 @@ pub use result::{ExecuteOutcome, ResultFormats, ResultSink};
 pub use session::definitions::Definitions;
 pub use session::errors::{key_text, of_table};
 pub use session::handle::Session;
-pub use session::running::Running;
+pub use session::running_query::Running;
 pub use session::statement::{Prepared, Statement, statement_of};
 pub use session::terminator::Terminator;
 pub use session::type_names::{no_modifier, shown_type, shown_with_modifier, type_in_sql};

@@ -12,7 +12,7 @@ use niwaki_expr::plan::{CalledFunctions, FunctionBodies, PlanNode};
 use niwaki_expr::query::StatementQuery;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::parse::ParsedStatement;
-use niwaki_plan::ahead;
+use niwaki_plan::early_evaluation;
 use niwaki_plan::planning::plan_statement;
 use niwaki_plan::rewrite::{Values, rewrite};
 use niwaki_types::{ColumnType, Datum, TypeOid};
@@ -146,7 +146,7 @@ fn analyzed(
 /// Builds a statement on one stack segment. Reading its syntax tree takes `bytes` of it. The plan
 /// records the stack use.
 fn whole_statement(bytes: usize, build: impl Fn() -> Result<Statement>) -> Result<Statement> {
-    let _account = ahead::of_statement();
+    let _account = early_evaluation::open_account();
     let build = || stack::deeper_by(bytes, &build);
     let (statement, took) = stack::measured(|| stack::whole(build));
     let mut statement = statement?;

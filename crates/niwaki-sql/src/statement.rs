@@ -442,7 +442,7 @@ impl Execution {
             // Clients ask for buffers by habit, so this is no error.
             let message = "EXPLAIN (BUFFERS) shows nothing: no statement counts its buffers";
             let notice = SqlError::new("00000", message).with_severity(Severity::Notice);
-            exec.environment.tell(notice);
+            exec.environment.queue_notice(notice);
         }
         let mut total_us = 0;
         if options.analyze {

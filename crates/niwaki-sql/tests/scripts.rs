@@ -10,8 +10,8 @@ use niwaki_sql::store::{
     ConflictOutcome, JudgedRow, RowBatch, RowOutcome, ScanPath, ScanState, Store,
 };
 use niwaki_sql::{
-    AnalyzeContext, Calls, Environment, ExecContext, NothingLeft, PlannerSettings, Result, Scratch,
-    SqlError, Statement, TEMP_CHUNK_BYTES, analyze_without_parameters,
+    AnalyzeContext, Calls, Environment, ExecContext, NoAfterTriggers, PlannerSettings, Result,
+    Scratch, SqlError, Statement, TEMP_CHUNK_BYTES, analyze_without_parameters,
 };
 use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
@@ -225,7 +225,7 @@ fn run(sql: &str, memory: usize, temp: &TempSpace) -> Result<String> {
             temp_chunk: if memory < PLENTY { 64 } else { TEMP_CHUNK_BYTES },
             scratch: &mut Scratch::default(),
             definitions: niwaki_sql::definitions(),
-            ends: &NothingLeft,
+            after_triggers: &NoAfterTriggers,
             calls: Calls::default(),
         };
         planned.execute(&mut exec, &[], &mut rows)?;

@@ -13,14 +13,14 @@ use crate::descriptions;
 use crate::information::composites;
 use crate::information::domains;
 use crate::information::information_schema;
-use crate::keys;
-use crate::own;
+use crate::information_constraints;
+use crate::live_views;
 use crate::pg_class::objects;
 use crate::pg_class::partitions;
 use crate::pg_class::relations;
 use crate::pg_class::routines;
 use crate::stored_types;
-use crate::table::{Computed, Rows, view};
+use crate::system_relation::{Computed, Rows, view};
 use crate::types;
 
 /// Relations of `pg_catalog` whose rows are computed from the catalog.
@@ -72,12 +72,12 @@ pub(crate) const INFORMATION: &[&Computed] = &[
     &domains::DOMAIN_CONSTRAINTS,
     &domains::DOMAIN_UDT_USAGE,
     &domains::COLUMN_DOMAIN_USAGE,
-    &keys::TABLE_CONSTRAINTS,
-    &keys::CHECK_CONSTRAINTS,
-    &keys::REFERENTIAL_CONSTRAINTS,
-    &keys::KEY_COLUMN_USAGE,
-    &keys::CONSTRAINT_COLUMN_USAGE,
-    &keys::CONSTRAINT_TABLE_USAGE,
+    &information_constraints::TABLE_CONSTRAINTS,
+    &information_constraints::CHECK_CONSTRAINTS,
+    &information_constraints::REFERENTIAL_CONSTRAINTS,
+    &information_constraints::KEY_COLUMN_USAGE,
+    &information_constraints::CONSTRAINT_COLUMN_USAGE,
+    &information_constraints::CONSTRAINT_TABLE_USAGE,
     &information_schema::SEQUENCES,
     &routines::TRIGGERS,
     &routines::TRIGGERED_UPDATE_COLUMNS,
@@ -144,7 +144,7 @@ pub(crate) const REFUSED: &[&str] = &[
 
 /// Returns all system relations, Niwaki's own included.
 pub fn all() -> Vec<Relation> {
-    builtin_relations().iter().map(builtin).chain(own::all()).collect()
+    builtin_relations().iter().map(builtin).chain(live_views::all()).collect()
 }
 
 fn builtin(relation: &'static BuiltinRelation) -> Relation {
@@ -167,12 +167,12 @@ fn builtin(relation: &'static BuiltinRelation) -> Relation {
         Rows::Recorded(name, niwaki_sql::is_function_shown, Some(&routines::PG_PROC))
     } else if name == "pg_operator" {
         Rows::Recorded(name, niwaki_sql::is_operator_shown, None)
-    } else if let Some((source, columns)) = own::source_of(name) {
+    } else if let Some((source, columns)) = live_views::source_of(name) {
         Rows::Source(source, columns.iter().map(|(name, _)| *name).collect())
     } else {
         Rows::None
     };
-    let more = own::more_columns(name);
+    let more = live_views::more_columns(name);
     let columns: Vec<&BuiltinColumn> = relation.columns.iter().chain(more).collect();
     view(relation.oid, relation.schema, name, &columns, rows)
 }

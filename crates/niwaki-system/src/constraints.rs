@@ -9,7 +9,7 @@ use niwaki_types::{Datum, TypeOid};
 use crate::information::domains;
 use crate::names::columns_read;
 use crate::pg_class::relations::{operator_class, wanted};
-use crate::table::{Computed, Emit, Reader, Result, array, int4, number, small, text};
+use crate::system_relation::{Computed, Emit, Reader, Result, array, int4, number, small, text};
 
 pub(crate) const PG_CONSTRAINT: Computed = Computed {
     name: "pg_constraint",

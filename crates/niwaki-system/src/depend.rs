@@ -15,7 +15,7 @@ use crate::constraints::{constraint_columns, numbers_of, part_of};
 use crate::names::columns_read;
 use crate::pg_class::routines::{PLPGSQL, language_of};
 use crate::stored_types::{in_order, row_type};
-use crate::table::{Computed, Emit, Reader, Result, int4, number, text};
+use crate::system_relation::{Computed, Emit, Reader, Result, int4, number, text};
 
 pub(crate) const PG_DEPEND: Computed = Computed {
     name: "pg_depend",

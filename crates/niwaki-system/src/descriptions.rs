@@ -8,7 +8,7 @@ use crate::class_numbers::{CLASS, CONSTRAINT, NAMESPACE, PROC, TRIGGER};
 use crate::constraints;
 use crate::pg_class::relations;
 use crate::stored_types::in_order;
-use crate::table::{Computed, Emit, Reader, Result, int4, number, text};
+use crate::system_relation::{Computed, Emit, Reader, Result, int4, number, text};
 
 /// The number of `pg_type`.
 const TYPE: Oid = Oid(1247);

@@ -13,7 +13,7 @@ mod class_numbers;
 pub mod monitor;
 
 // A system relation, with the functions that make its values.
-mod table;
+mod system_relation;
 
 // Names of objects.
 pub mod names;
@@ -31,11 +31,11 @@ mod information;
 mod constraints;
 mod depend;
 mod descriptions;
-mod keys;
+mod information_constraints;
 mod types;
 
 // Views that the running database fills.
-pub mod own;
+pub mod live_views;
 
 // All system relations.
 pub mod catalogs;

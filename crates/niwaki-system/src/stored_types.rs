@@ -6,7 +6,7 @@ use niwaki_catalog::{CatalogState, Oid, Relation, StoredAttribute, TypeDefinitio
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::names::schema_name;
-use crate::table::{database_of, text};
+use crate::system_relation::{database_of, text};
 
 /// Storage properties of a type's values, as in `pg_type` and `pg_attribute`.
 #[derive(Clone, Copy)]

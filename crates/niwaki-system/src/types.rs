@@ -11,7 +11,7 @@ use crate::names::builtin_function;
 use crate::pg_class::relations;
 use crate::roles::{OWNER, OWNER_NAME};
 use crate::stored_types::{ENUM_ARRAY, array_name, in_order, row_type, storage};
-use crate::table::{Computed, Emit, Reader, Result, number, optional, text};
+use crate::system_relation::{Computed, Emit, Reader, Result, number, optional, text};
 
 /// User-defined types, beside the recorded rows.
 pub(crate) const PG_TYPE: Computed = Computed {

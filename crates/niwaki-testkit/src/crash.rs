@@ -14,7 +14,7 @@ use niwaki_env::vfs::{CrashImage, CrashOptions, FaultyVfs, MemoryVfs, Vfs};
 use niwaki_env::{Crashed, Env};
 
 use crate::model::{Model, Step};
-use crate::subject::Subject;
+use crate::tested_database::TestedDatabase;
 use crate::workload::{Mix, Workload};
 
 /// Number of disk changes that a failure lists.
@@ -144,7 +144,7 @@ struct Acknowledgement {
 ///
 /// # Errors
 /// The first image after which the database is wrong.
-pub fn run<S: Subject>(plan: &CrashPlan) -> Result<CrashReport, Box<CrashFailure>> {
+pub fn run<S: TestedDatabase>(plan: &CrashPlan) -> Result<CrashReport, Box<CrashFailure>> {
     let disk = FaultyVfs::new();
     let fail = |detail| Box::new(at(plan, (0, None), "the workload itself", detail));
     if !plan.from_nothing {
@@ -198,7 +198,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn image<S: Subject>(
+    fn image<S: TestedDatabase>(
         &mut self,
         image: &CrashImage,
         moment: usize,
@@ -216,7 +216,7 @@ impl Run<'_> {
     }
 
     /// Records a recovery, then opens the states that crashes at its moments leave.
-    fn crash_recovery<S: Subject>(
+    fn crash_recovery<S: TestedDatabase>(
         &mut self,
         image: &CrashImage,
         moment: usize,
@@ -252,7 +252,7 @@ impl Run<'_> {
     }
 
     /// Opens a disk and compares it with the model. Goes on with a workload if asked to.
-    fn verify<S: Subject>(
+    fn verify<S: TestedDatabase>(
         &self,
         disk: impl Vfs + 'static,
         moment: usize,
@@ -261,37 +261,37 @@ impl Run<'_> {
         let acknowledged = self.commits.partition_point(|commit| commit.acknowledged <= moment);
         let possible = self.commits.partition_point(|commit| commit.began <= moment);
         guarded(|| {
-            let mut subject = S::open(world(disk, self.plan.seed), self.plan.full_page_writes)
+            let mut tested = S::open(world(disk, self.plan.seed), self.plan.full_page_writes)
                 .map_err(|error| format!("the database does not open: {error}"))?;
-            let rows = subject.rows().map_err(|error| format!("rows: {error}"))?;
+            let rows = tested.rows().map_err(|error| format!("rows: {error}"))?;
             self.model.accept(&rows, acknowledged, possible)?;
-            subject.check().map_err(|error| format!("check: {error}"))?;
+            tested.check().map_err(|error| format!("check: {error}"))?;
             if goes_on {
                 let mut model = Model::with_rows(&rows);
                 let mix = Mix { sessions: 1, ..self.plan.mix };
                 let mut workload = Workload::new(mix, moment as u64).with_values_from(1 << 40);
-                follow(&mut subject, &mut model, &mut workload, self.plan.steps_after, |_| {})
+                follow(&mut tested, &mut model, &mut workload, self.plan.steps_after, |_| {})
                     .map_err(|error| format!("after recovery: {error}"))?;
-                subject.check().map_err(|error| format!("check after going on: {error}"))?;
+                tested.check().map_err(|error| format!("check after going on: {error}"))?;
             }
             Ok(())
         })
     }
 }
 
-fn workload<S: Subject>(
+fn workload<S: TestedDatabase>(
     plan: &CrashPlan,
     disk: &FaultyVfs,
     base: u64,
 ) -> Result<(Model, Vec<Acknowledgement>), String> {
     let now = || usize::try_from(disk.changes() - base).expect("a short workload");
     guarded(|| {
-        let mut subject = S::open(world(disk.clone(), plan.seed), plan.full_page_writes)?;
+        let mut tested = S::open(world(disk.clone(), plan.seed), plan.full_page_writes)?;
         let mut model = Model::new();
         let mut workload = Workload::new(plan.mix, plan.seed);
         let mut commits = Vec::new();
         let mut began = now();
-        follow(&mut subject, &mut model, &mut workload, plan.steps, |committed| {
+        follow(&mut tested, &mut model, &mut workload, plan.steps, |committed| {
             if committed {
                 commits.push(Acknowledgement { began, acknowledged: now() });
             }
@@ -306,8 +306,8 @@ fn workload<S: Subject>(
 ///
 /// # Errors
 /// The first difference.
-pub fn follow<S: Subject>(
-    subject: &mut S,
+pub fn follow<S: TestedDatabase>(
+    tested: &mut S,
     model: &mut Model,
     workload: &mut Workload,
     steps: usize,
@@ -319,7 +319,7 @@ pub fn follow<S: Subject>(
         if trace {
             eprintln!("step {number}, session {session}: {step:?}");
         }
-        let answer = subject
+        let answer = tested
             .step(session, &step)
             .map_err(|error| format!("step {number}, session {session}, {step:?}: {error}"))?;
         let (expected, commit) = model.apply(session, &step);
@@ -330,7 +330,7 @@ pub fn follow<S: Subject>(
             ));
         }
         if step == Step::Vacuum || step == Step::Checkpoint {
-            subject.check().map_err(|error| format!("check after {step:?}: {error}"))?;
+            tested.check().map_err(|error| format!("check after {step:?}: {error}"))?;
         }
     }
     Ok(())

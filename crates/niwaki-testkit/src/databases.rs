@@ -75,7 +75,7 @@ fn one(database: &Database, session: &mut Session, rng: &SeededRng) {
         // Two sessions may be the first to make the table.
         4 => expect(work(database, name), &["3D000", "57P01", "42P07"]),
         _ => {
-            database.tend().expect("a round");
+            database.clean_up().expect("a round");
             for report in database.maintain().expect("a round") {
                 // Maintenance gives way to a session that wants to drop the database.
                 expect(report.error.map_or(Ok(()), Err), &["57014"]);

@@ -29,11 +29,11 @@ use niwaki_env::sync::thread;
 use niwaki_env::vfs::{CrashOptions, Fault, FaultKind, FaultyVfs, MemoryVfs, Operation};
 use niwaki_env::{Env, memory};
 
+use crate::injected_faults::{Trouble, machine};
 use crate::processes::Process;
 use crate::restarts::until_the_end;
 use crate::schedules::{Notes, seed};
 use crate::sql::{Collected, integer, query};
-use crate::trouble::{Trouble, machine};
 
 /// Most rows of `item`; few, so that sessions meet.
 const ITEMS_MAX: u64 = 5;
@@ -344,7 +344,7 @@ fn keep(world: &World) {
             trouble.comes(disk, &rng);
         }
         let done = match rng.below(9) {
-            0..=4 => database.tend(),
+            0..=4 => database.clean_up(),
             5 => query(&mut session, "checkpoint").map(drop),
             6 => query(&mut session, "vacuum item").map(drop),
             7 => query(&mut session, "vacuum (truncate) ledger").map(drop),

@@ -1,4 +1,4 @@
-//! The storage layer alone as a subject: rows in slots of pages.
+//! The storage layer alone as the tested database: rows in slots of pages.
 //!
 //! A transaction is one log record. Log, images, checkpoints, eviction and recovery are Niwaki's
 //! own. Visibility comes from the model, which keeps the sessions in memory. Every commit touches a
@@ -18,7 +18,7 @@ use niwaki_storage::{
 };
 
 use crate::model::{Key, Model, Reply, Rows, Step, Value};
-use crate::subject::Subject;
+use crate::tested_database::TestedDatabase;
 
 /// Number of pages that hold rows; no more than one record may name.
 const PAGES: i64 = 10;
@@ -332,7 +332,7 @@ fn encode(writes: &Writes) -> Vec<u8> {
     data
 }
 
-impl Subject for PageStore {
+impl TestedDatabase for PageStore {
     fn open(env: Env, full_page_writes: bool) -> Result<Self, String> {
         Self::start(env, full_page_writes).map_err(|error| error.to_string())
     }

@@ -23,7 +23,7 @@ const FIRST: usize = 0;
 
 /// State of the running schedule.
 #[derive(Clone, Copy)]
-enum Stage {
+enum TwoRowTable {
     /// All threads may take steps.
     Together,
     /// A process has ended, within this thread, which still wakes the first one.
@@ -34,7 +34,7 @@ enum Stage {
 
 // The system's thread, which all simulated threads of a schedule share.
 std::thread_local! {
-    static STAGE: Cell<Stage> = const { Cell::new(Stage::Together) };
+    static STAGE: Cell<TwoRowTable> = const { Cell::new(TwoRowTable::Together) };
 }
 
 /// Chooses among the threads that may take a step, as `chooses` does.
@@ -53,7 +53,7 @@ impl<S> Mortal<S> {
 
 impl<S: Scheduler> Scheduler for Mortal<S> {
     fn new_execution(&mut self) -> Option<Schedule> {
-        STAGE.set(Stage::Together);
+        STAGE.set(TwoRowTable::Together);
         self.threads = 0;
         self.chooses.new_execution()
     }
@@ -65,12 +65,12 @@ impl<S: Scheduler> Scheduler for Mortal<S> {
         is_yielding: bool,
     ) -> Option<TaskId> {
         match STAGE.get() {
-            Stage::Together => {
+            TwoRowTable::Together => {
                 let newest = runnable.iter().map(|task| usize::from(task.id())).max();
                 self.threads = self.threads.max(newest.map_or(0, |newest| newest + 1));
                 self.chooses.next_task(runnable, current, is_yielding)
             }
-            Stage::Ended(within) => {
+            TwoRowTable::Ended(within) => {
                 let goes_on = |id: TaskId| {
                     let number = usize::from(id);
                     number == FIRST || number >= self.threads || id == within
@@ -80,7 +80,7 @@ impl<S: Scheduler> Scheduler for Mortal<S> {
                 assert!(!living.is_empty(), "the next process waits for one that has ended");
                 self.chooses.next_task(&living, current, is_yielding)
             }
-            Stage::Over => None,
+            TwoRowTable::Over => None,
         }
     }
 
@@ -92,8 +92,8 @@ impl<S: Scheduler> Scheduler for Mortal<S> {
 /// Ends a schedule in which a process has ended. Does not return then, because the threads of the
 /// process never end.
 pub(crate) fn over() {
-    if matches!(STAGE.get(), Stage::Ended(_)) {
-        STAGE.set(Stage::Over);
+    if matches!(STAGE.get(), TwoRowTable::Ended(_)) {
+        STAGE.set(TwoRowTable::Over);
         thread::yield_now();
     }
 }
@@ -128,7 +128,7 @@ impl Shared {
         // No scheduling point lies between the copy and the end.
         let left = self.disk.restarted();
         self.state().end = Some((left, reason.to_owned()));
-        STAGE.set(Stage::Ended(shuttle::current::me()));
+        STAGE.set(TwoRowTable::Ended(shuttle::current::me()));
         self.first.unpark();
         // Ends with the schedule.
         loop {

@@ -7,8 +7,8 @@ use niwaki_table::HeapOnlyUpdates;
 use niwaki_txn::{BeginOptions, Isolation, Transaction};
 
 use crate::model::{Reply, Rows, Step};
-use crate::subject::Subject;
-use crate::tables::{TableDatabase, TableSubject};
+use crate::tables::{TableDatabase, TestedTables};
+use crate::tested_database::TestedDatabase;
 
 /// Number of steps, of all sessions, that a report lasts.
 const STEPS: u32 = 60;
@@ -20,8 +20,8 @@ struct Report {
 }
 
 /// Tables with a report open from the first step on. When one has ended, another begins.
-pub struct ReportSubject {
-    subject: TableSubject,
+pub struct TablesBesideReport {
+    tested: TestedTables,
     report: Option<Report>,
     steps: u32,
 }
@@ -46,14 +46,14 @@ impl Report {
     }
 }
 
-impl Subject for ReportSubject {
+impl TestedDatabase for TablesBesideReport {
     fn open(env: Env, full_page_writes: bool) -> Result<Self, String> {
-        let subject = TableSubject::open_as(env, full_page_writes, HeapOnlyUpdates::default())?;
-        Ok(Self { subject, report: None, steps: 0 })
+        let tested = TestedTables::open_as(env, full_page_writes, HeapOnlyUpdates::default())?;
+        Ok(Self { tested, report: None, steps: 0 })
     }
 
     fn step(&mut self, session: u32, step: &Step) -> Result<Reply, String> {
-        let database = self.subject.database();
+        let database = self.tested.database();
         self.steps += 1;
         if let Some(report) = &self.report
             && self.steps.is_multiple_of(STEPS)
@@ -64,17 +64,17 @@ impl Subject for ReportSubject {
         if self.report.is_none() {
             self.report = Some(Report::begin(database)?);
         }
-        self.subject.step(session, step)
+        self.tested.step(session, step)
     }
 
     fn rows(&mut self) -> Result<Rows, String> {
-        self.subject.rows()
+        self.tested.rows()
     }
 
     fn check(&mut self) -> Result<(), String> {
         if let Some(report) = &self.report {
-            report.verify(self.subject.database())?;
+            report.verify(self.tested.database())?;
         }
-        self.subject.check()
+        self.tested.check()
     }
 }

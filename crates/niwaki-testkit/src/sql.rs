@@ -1,4 +1,4 @@
-//! Niwaki itself as the subject of the suites, through its public library.
+//! Niwaki itself as the tested database, through its public library.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,7 +6,7 @@ use niwaki::{ColumnInfo, Database, Datum, Options, ResultSink, RowSink, Session,
 use niwaki_env::Env;
 
 use crate::model::{Isolation, Reply, Rows, Step, Value};
-use crate::subject::Subject;
+use crate::tested_database::TestedDatabase;
 
 /// The table: a primary key, a value, an indexed column and a filler. The indexed column changes
 /// with most updates, so that chains hold several keys. The filler makes rows long enough for pages
@@ -23,7 +23,7 @@ const GROUPS: Value = 5;
 const TINY: [(&str, &str); 1] = [("shared_buffers", "256kB")];
 
 /// A database with one table, and its sessions.
-pub struct SqlSubject {
+pub struct TestedSql {
     database: Database,
     sessions: BTreeMap<u32, Session>,
 }
@@ -120,7 +120,7 @@ fn filler(value: Value) -> String {
     format!("{value}-").repeat(length / 2 + 1)[..length].to_owned()
 }
 
-impl SqlSubject {
+impl TestedSql {
     /// Opens with more settings than the tiny ones.
     ///
     /// # Errors
@@ -134,9 +134,9 @@ impl SqlSubject {
             options = options.set(name, value);
         }
         let database = Database::open_with(env, options).map_err(|error| error.to_string())?;
-        let mut subject = Self { database, sessions: BTreeMap::new() };
-        subject.run(0, CREATE)?;
-        Ok(subject)
+        let mut tested = Self { database, sessions: BTreeMap::new() };
+        tested.run(0, CREATE)?;
+        Ok(tested)
     }
 
     /// Returns the database.
@@ -231,7 +231,7 @@ fn reply(step: &Step, collected: &Collected) -> Result<Reply, String> {
     }
 }
 
-impl Subject for SqlSubject {
+impl TestedDatabase for TestedSql {
     fn open(env: Env, full_page_writes: bool) -> Result<Self, String> {
         let images = if full_page_writes { "on" } else { "off" };
         Self::open_with(env, &[("full_page_writes", images)])
@@ -242,7 +242,7 @@ impl Subject for SqlSubject {
             // The gardener comes first, so that its changes are written, and are in the crash
             // images.
             for _ in 0..2 {
-                self.database.tend().map_err(|error| format!("tend: {error}"))?;
+                self.database.clean_up().map_err(|error| format!("tend: {error}"))?;
             }
         }
         match query(self.session(session), &statement(step)) {

@@ -1,4 +1,4 @@
-//! Tables, transactions and storage as a subject, without SQL.
+//! Tables, transactions and storage as the tested database, without SQL.
 //!
 //! There is one table with a primary key and an index whose key changes with most updates.
 
@@ -25,7 +25,7 @@ use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid};
 use niwaki_vacuum::{LockedTable, VacuumOptions, VacuumSummary};
 
 use crate::model::{Isolation, Key, Reply, Rows, Step, Value};
-use crate::subject::Subject;
+use crate::tested_database::TestedDatabase;
 
 /// Files of heap, primary key, second index and large values.
 const FILES: [u64; 4] = [16, 17, 18, 19];
@@ -65,7 +65,7 @@ pub struct TableSession {
 }
 
 /// The database with the sessions of a workload.
-pub struct TableSubject {
+pub struct TestedTables {
     database: TableDatabase,
     sessions: BTreeMap<u32, TableSession>,
 }
@@ -651,7 +651,7 @@ fn collect(how: &str, columns: &[Datum], rows: &mut Rows) -> Result<()> {
     }
 }
 
-impl TableSubject {
+impl TestedTables {
     /// Opens with chains of the given kind of keys.
     ///
     /// # Errors
@@ -672,12 +672,12 @@ impl TableSubject {
     }
 }
 
-/// [`TableSubject`] with chains of any keys (`heap_only_updates = any_key`).
-pub struct AnyKeySubject(TableSubject);
+/// [`TestedTables`] with chains of any keys (`heap_only_updates = any_key`).
+pub struct AnyKeyTables(TestedTables);
 
-impl Subject for AnyKeySubject {
+impl TestedDatabase for AnyKeyTables {
     fn open(env: Env, full_page_writes: bool) -> std::result::Result<Self, String> {
-        TableSubject::open_as(env, full_page_writes, HeapOnlyUpdates::AnyKey).map(Self)
+        TestedTables::open_as(env, full_page_writes, HeapOnlyUpdates::AnyKey).map(Self)
     }
 
     fn step(&mut self, session: u32, step: &Step) -> std::result::Result<Reply, String> {
@@ -693,7 +693,7 @@ impl Subject for AnyKeySubject {
     }
 }
 
-impl Subject for TableSubject {
+impl TestedDatabase for TestedTables {
     fn open(env: Env, full_page_writes: bool) -> std::result::Result<Self, String> {
         Self::open_as(env, full_page_writes, HeapOnlyUpdates::SameKeys)
     }

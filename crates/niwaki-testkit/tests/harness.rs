@@ -1,9 +1,9 @@
-//! The crash suite on a toy whose bugs are known.
+//! The crash suite on a store whose bugs are known.
 //!
-//! The suite must pass the toy without a bug and find every bug.
+//! The suite must pass the store without a bug and find every bug.
 
+use niwaki_testkit::buggy_store::{Bug, BuggyStore};
 use niwaki_testkit::crash::{CrashPlan, CrashReport, run};
-use niwaki_testkit::toy::{Bug, Toy};
 
 fn plan(seed: u64) -> CrashPlan {
     CrashPlan {
@@ -16,14 +16,14 @@ fn plan(seed: u64) -> CrashPlan {
 }
 
 fn found<const BUG: u8>() -> bool {
-    (0..8).any(|seed| run::<Toy<BUG>>(&plan(seed)).is_err())
+    (0..8).any(|seed| run::<BuggyStore<BUG>>(&plan(seed)).is_err())
 }
 
 #[test]
 fn a_store_without_bugs_passes() {
     let mut total = CrashReport::default();
     for seed in 0..4 {
-        match run::<Toy<{ Bug::None as u8 }>>(&plan(seed)) {
+        match run::<BuggyStore<{ Bug::None as u8 }>>(&plan(seed)) {
             Ok(report) => total.add(&report),
             Err(failure) => panic!("{failure}"),
         }
@@ -46,7 +46,8 @@ fn every_bug_is_found() {
 
 #[test]
 fn a_failure_says_how_to_see_it_again() {
-    let failure = (0..8).find_map(|seed| run::<Toy<{ Bug::NoChecksum as u8 }>>(&plan(seed)).err());
+    let failure =
+        (0..8).find_map(|seed| run::<BuggyStore<{ Bug::NoChecksum as u8 }>>(&plan(seed)).err());
     let text = failure.expect("the bug is found").to_string();
     assert!(text.contains("NIWAKI_CRASH_SEED="), "{text}");
 }

@@ -63,11 +63,11 @@ pub use numeric::{
     Numeric, Spread, float4_to_char, float8_to_char, int4_to_char, int8_to_char,
     numeric_precision_scale, numeric_to_char, numeric_typmod, to_number,
 };
-pub use operation::arith;
-pub use operation::arith::{
+pub use operation::cast::cast;
+pub use operation::checked_arithmetic;
+pub use operation::checked_arithmetic::{
     ArithmeticOperator, absolute, arithmetic, negate, numeric_to_lsn, zoned_arithmetic,
 };
-pub use operation::cast::cast;
 pub use operation::jsonb_cast::jsonb_to_scalar;
 pub use scalar::float::{parse_float4, parse_float8, write_float4, write_float8};
 pub use scalar::integer::{parse_int2, parse_int4, parse_int8};

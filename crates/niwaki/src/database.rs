@@ -50,7 +50,8 @@ impl Database {
 
     /// Creates a new database in memory without background threads, so that nothing happens by
     /// itself: for tests. The log grows until the caller calls [`Database::checkpoint`]. The
-    /// versions that writers leave behind stay until [`Database::tend`] and [`Database::maintain`].
+    /// versions that writers leave behind stay until [`Database::clean_up`] and
+    /// [`Database::maintain`].
     ///
     /// # Errors
     /// None in practice.
@@ -144,8 +145,8 @@ impl Database {
     ///
     /// # Errors
     /// I/O and corruption; too many sessions (53300).
-    pub fn tend(&self) -> Result<()> {
-        self.directory.tend()
+    pub fn clean_up(&self) -> Result<()> {
+        self.directory.clean_up()
     }
 
     /// Makes one round of autovacuum with all its work, and returns a report of each table. Each

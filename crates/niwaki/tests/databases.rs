@@ -196,13 +196,13 @@ fn all_databases_are_seen_to() {
     assert_eq!(run(&mut inside, "select dead_line_pointers from niwaki_chain_stats('t')"), "0");
     assert_eq!(run(&mut inside, "delete from t where a % 3 = 0"), "");
     for _ in 0..4 {
-        database.tend().unwrap();
+        database.clean_up().unwrap();
     }
     assert_eq!(run(&mut inside, "select dead_line_pointers from niwaki_chain_stats('t')"), "0");
     drop(inside);
     assert_eq!(run(&mut first, "drop database d"), "");
     assert!(database.maintain().unwrap().is_empty());
-    database.tend().unwrap();
+    database.clean_up().unwrap();
 }
 
 /// Objects of each kind that has files or that other objects name.

@@ -27,8 +27,8 @@ fn fill(database: &Database) -> Session {
 }
 
 /// Runs rounds until nothing is left to do.
-fn tend(database: &Database) {
-    (0..6).for_each(|_| database.tend().unwrap());
+fn clean_up(database: &Database) {
+    (0..6).for_each(|_| database.clean_up().unwrap());
 }
 
 /// Query for the pages that are not all-visible.
@@ -55,14 +55,14 @@ const LEFT: &str = "select dead_line_pointers, mixed_chains, \
 #[test]
 fn pages_that_nobody_changes_any_more_are_shown_to_all() {
     let (database, mut session) = filled();
-    tend(&database);
+    clean_up(&database);
     assert_eq!(run(&mut session, HIDDEN), "");
     assert_eq!(heap_fetches(&mut session), "0", "freshly loaded, never vacuumed");
     // Some rows move, because the pages are full, and some rows get another key.
     run(&mut session, "update t set note = repeat('m', 60) where id % 100 = 0");
     run(&mut session, "update t set k = k + 20000 where id % 97 = 0");
     run(&mut session, "delete from t where id % 89 = 0");
-    tend(&database);
+    clean_up(&database);
     assert_eq!(run(&mut session, LEFT), "0|0|0");
     assert_eq!(heap_fetches(&mut session), "0");
     let blocks = run(&mut session, "select niwaki_check('t')");
@@ -78,12 +78,12 @@ fn what_an_old_snapshot_sees_stays_until_it_ends() {
     let sum = "select sum(k), count(*) from t";
     let before = run(&mut report, sum);
     run(&mut session, "update t set k = k + 20000 where id % 10 = 0");
-    tend(&database);
+    clean_up(&database);
     assert_eq!(run(&mut report, sum), before);
     assert_ne!(run(&mut session, sum), before);
     assert_ne!(heap_fetches(&mut session), "0");
     run(&mut report, "commit");
-    tend(&database);
+    clean_up(&database);
     assert_eq!(run(&mut session, LEFT), "0|0|0");
     assert_eq!(heap_fetches(&mut session), "0");
 }
@@ -93,7 +93,7 @@ fn what_an_old_snapshot_sees_stays_until_it_ends() {
 #[test]
 fn what_came_and_went_behind_an_old_snapshot_goes() {
     let (database, mut session) = filled();
-    tend(&database);
+    clean_up(&database);
     let mut report = database.session();
     run(&mut report, "begin isolation level repeatable read");
     let sum = "select sum(k), count(*) from t";
@@ -104,7 +104,7 @@ fn what_came_and_went_behind_an_old_snapshot_goes() {
     }
     let gone = "select pruned_by_interval from niwaki_stat_tables where relname = 't'";
     let pruned = run(&mut session, gone).parse::<u32>().unwrap();
-    tend(&database);
+    clean_up(&database);
     // Of the versions that share a page with rows that stay, there may be too few for a pass.
     let pruned = run(&mut session, gone).parse::<u32>().unwrap() - pruned;
     assert!((2950..=3000).contains(&pruned), "{pruned}");
@@ -130,7 +130,7 @@ fn what_a_transaction_leaves_that_makes_its_indexes_is_seen_to() {
     ] {
         assert_eq!(run(&mut session, sql), "");
     }
-    (0..2).for_each(|_| tend(&database));
+    (0..2).for_each(|_| clean_up(&database));
     assert_eq!(run(&mut session, LEFT), "0|0|0");
     assert_eq!(run(&mut session, "select count(*), min(k) from t"), "50|1001");
     assert_eq!(database.check().unwrap().violations, []);
@@ -140,12 +140,12 @@ fn what_a_transaction_leaves_that_makes_its_indexes_is_seen_to() {
 #[test]
 fn leaves_of_an_index_that_grows_at_its_end_are_packed_while_somebody_writes() {
     let (database, mut session) = filled();
-    tend(&database);
+    clean_up(&database);
     let packed =
         "select indexrelname from niwaki_stat_indexes where relname = 't' and pages_packed > 0";
     assert_eq!(run(&mut session, packed), "");
     run(&mut session, "delete from t where id % 4 <> 0");
-    (0..2).for_each(|_| database.tend().unwrap());
+    (0..2).for_each(|_| database.clean_up().unwrap());
     let waiting = "select gardener_waiting from niwaki_stat_tables where relname = 't'";
     let mut id = 0;
     for round in 1..=12 {
@@ -154,11 +154,11 @@ fn leaves_of_an_index_that_grows_at_its_end_are_packed_while_somebody_writes() {
             id += 4;
             run(&mut session, &format!("delete from t where id = {id}"));
         }
-        database.tend().unwrap();
+        database.clean_up().unwrap();
         assert_ne!(run(&mut session, waiting), "0", "round {round}");
     }
     assert_eq!(run(&mut session, packed), "t_pkey");
-    (0..2).for_each(|_| tend(&database));
+    (0..2).for_each(|_| clean_up(&database));
     assert_eq!(run(&mut session, LEFT), "0|0|0");
 }
 
@@ -186,7 +186,7 @@ fn a_report_does_not_have_entries_forgotten() {
         assert_eq!(run(&mut session, "select count(*), min(length(k)) from t"), "9000|600");
     }
     assert_eq!(run(&mut session, told), "t|0");
-    (0..20).for_each(|_| database.tend().unwrap());
+    (0..20).for_each(|_| database.clean_up().unwrap());
     assert_eq!(run(&mut session, LEFT), "0|0|0");
     assert_eq!(run(&mut session, told), "t|0");
     let entries = "select k from t where k < 'l' limit 1";
@@ -202,13 +202,13 @@ fn it_is_in_nobodys_way() {
     let mut definer = database.session();
     run(&mut definer, "begin");
     run(&mut definer, "lock table t in access exclusive mode");
-    tend(&database);
+    clean_up(&database);
     run(&mut definer, "alter table t add column more int");
     run(&mut definer, "commit");
-    tend(&database);
+    clean_up(&database);
     assert_eq!(heap_fetches(&mut session), "0");
     run(&mut session, "drop table t");
-    tend(&database);
+    clean_up(&database);
     let sessions = run(
         &mut session,
         "select count(*) from pg_stat_activity where backend_type = 'client backend'",
@@ -285,9 +285,9 @@ fn a_key_written_otherwise_keeps_its_entry() {
     ] {
         assert_eq!(run(&mut session, sql), "");
     }
-    tend(&database);
+    clean_up(&database);
     run(&mut session, "update t set n = n - 0.00000, u = u - 1000");
-    tend(&database);
+    clean_up(&database);
     for setting in ["enable_seqscan", "enable_bitmapscan"] {
         run(&mut session, &format!("set {setting} = off"));
     }
@@ -329,7 +329,7 @@ fn an_index_that_was_left_behind_keeps_nothing_from_settling() {
     );
     run(&mut session, "update t set k = k + 20000, note = id::text where id % 97 = 0");
     run(&mut session, "delete from t where id % 89 = 0");
-    tend(&database);
+    clean_up(&database);
     assert_eq!(run(&mut session, LEFT), "0|0|0");
     assert_eq!(database.check().unwrap().violations, []);
     // Afterwards these indexes are as good as new ones.

@@ -42,8 +42,8 @@ fn filled_with(long: usize) -> (Database, Session) {
 }
 
 /// Runs rounds until nothing is left to do.
-fn tend(database: &Database) {
-    (0..12).for_each(|_| database.tend().unwrap());
+fn clean_up(database: &Database) {
+    (0..12).for_each(|_| database.clean_up().unwrap());
 }
 
 fn of_table<const N: usize>(session: &mut Session, columns: [&str; N]) -> [i64; N] {
@@ -74,7 +74,7 @@ fn deleted_rows_cost_two_pages_a_row_and_index_at_most() {
     let (database, mut session) = filled();
     exec(&mut session, "delete from t where id % 200 = 7");
     assert_eq!(of_table(&mut session, ["gardener_told", "gardener_waiting"]), [0, 0]);
-    tend(&database);
+    clean_up(&database);
     let told = ["gardener_told", "gardener_forgotten", "gardener_waiting", "line_pointers_freed"];
     assert_eq!(of_table(&mut session, told), [100, 0, 0, 100]);
     // The pass over the pages saw that no version has the keys. No new row took the line pointers
@@ -123,7 +123,7 @@ fn writers_that_tend_visit_as_few() {
 fn an_updated_key_costs_its_own_index_alone() {
     let (database, mut session) = filled();
     exec(&mut session, "update t set a = a + 100000 where id % 200 = 7");
-    tend(&database);
+    clean_up(&database);
     let of = |session: &mut Session, index: &str| {
         let sql = format!(
             "select gardener_deleted, gardener_leaf_pages > 0 from niwaki_stat_indexes \
@@ -169,7 +169,7 @@ fn most_rows_deleted_and_seen_to_by_the_gardener_alone() {
     for delete in [RANDOM_80, FIRST_80] {
         let (database, mut session) = filled();
         exec(&mut session, delete);
-        tend(&database);
+        clean_up(&database);
         let [told, forgotten, waiting] =
             of_table(&mut session, ["gardener_told", "gardener_forgotten", "gardener_waiting"]);
         assert!((15_900..=16_100).contains(&told), "{told}");
@@ -210,7 +210,7 @@ fn readers_prune_no_more_than_there_is_room_for() {
             assert!(told < 12_000 && waiting > 5_000, "{told}, {waiting} wait");
         }
         before = told;
-        tend(&database);
+        clean_up(&database);
         assert_eq!(of_table(&mut session, of_queue)[2], 0);
     }
     let [freed, deleted] = of_table(&mut session, ["line_pointers_freed", "gardener_deleted"]);
@@ -251,15 +251,15 @@ fn rounds_come_to_tables_that_were_changed() {
         );
         exec(&mut session, &sql);
     }
-    tend(&database);
+    clean_up(&database);
     let rounds = "select sum(rounds) from niwaki_stat_tables where relname <> 't'";
     let others = run(&mut session, rounds);
     let visits = of_table(&mut session, ["rounds"]);
-    tend(&database);
+    clean_up(&database);
     assert_eq!(run(&mut session, rounds), others, "nothing is left to do in any");
     assert_eq!(of_table(&mut session, ["rounds"]), visits);
     exec(&mut session, "delete from t where id % 200 = 7");
-    tend(&database);
+    clean_up(&database);
     assert_eq!(run(&mut session, rounds), others);
     let more = of_table(&mut session, ["rounds"])[0] - visits[0];
     assert!((2..12).contains(&more), "{more}");
@@ -268,9 +268,9 @@ fn rounds_come_to_tables_that_were_changed() {
         &mut session,
         "begin; create table late (g int); insert into late select generate_series(1, 9000)",
     );
-    tend(&database);
+    clean_up(&database);
     exec(&mut session, "commit");
-    tend(&database);
+    clean_up(&database);
     let hidden = "select count(*) from pg_visibility_map('late') where not all_visible";
     assert_eq!(run(&mut session, hidden), "0");
 }
@@ -292,12 +292,12 @@ fn small_tables_are_clean_after_a_while() {
     let mut report = database.session();
     run(&mut report, "begin isolation level repeatable read; select count(*) from t");
     exec(&mut session, "delete from t where id % 11 = 0");
-    tend(&database);
+    clean_up(&database);
     let rows = "select chains from niwaki_chain_stats('t')";
     assert_eq!(run(&mut session, rows), "429", "the report sees them");
     let rounds = of_table(&mut session, ["rounds"]);
     run(&mut report, "commit");
-    tend(&database);
+    clean_up(&database);
     assert_ne!(of_table(&mut session, ["rounds"]), rounds);
     let chains = "select chains, mixed_chains, dead_line_pointers, versions_max \
                   from niwaki_chain_stats('t')";
@@ -305,7 +305,7 @@ fn small_tables_are_clean_after_a_while() {
     let stale = "select dead_entries + stale_entries from niwaki_stale_entries('t') limit 1";
     assert_eq!(run(&mut session, stale), "0");
     let rounds = of_table(&mut session, ["rounds"]);
-    tend(&database);
+    clean_up(&database);
     assert_eq!(of_table(&mut session, ["rounds"]), rounds, "nothing is left to do");
     checked(&mut session);
 }
@@ -337,7 +337,7 @@ fn an_index_of_times_of_changes_keeps_its_size() {
             let id = x % ROWS + 1;
             exec(&mut session, &format!("update t set at = {time} where id = {id}"));
             if time % 100 == 0 {
-                database.tend().unwrap();
+                database.clean_up().unwrap();
             }
         }
         let size = "select pages from niwaki_stat_indexes where indexrelname = 't_at'";

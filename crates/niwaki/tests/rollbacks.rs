@@ -183,7 +183,7 @@ fn beside_a_change_of_indexes(before: &str, change: &str) {
         assert_eq!(run(&mut session, &turn), "");
         if number % 20 == 0 {
             assert_eq!(run(&mut session, "select count(*), sum(v) from t"), "200|20100");
-            (0..6).for_each(|_| database.tend().unwrap());
+            (0..6).for_each(|_| database.clean_up().unwrap());
         }
     }
     let blocks = run(&mut session, "select pg_relation_size('t') / 8192").parse::<u32>().unwrap();

@@ -228,7 +228,7 @@ fn line_pointers_that_come_back_without_vacuum_are_counted() {
     // not for the later rounds.
     each(&mut session, &["insert into t values (50, 50, '')"]);
     assert_eq!(counters(&mut session)[3..], expected);
-    (0..4).for_each(|_| database.tend().unwrap());
+    (0..4).for_each(|_| database.clean_up().unwrap());
     let freed = counters(&mut session);
     for number in ["gardener_deleted 58", "line_pointers_freed 19"] {
         assert!(freed.contains(&number.to_owned()), "{freed:?}");

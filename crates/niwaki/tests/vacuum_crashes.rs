@@ -165,7 +165,7 @@ fn every_moment_of_maintenance_recovers() {
         soil(&mut s);
         note(&mut s);
         match statement {
-            "tend" => (0..4).for_each(|_| database.tend().unwrap()),
+            "tend" => (0..4).for_each(|_| database.clean_up().unwrap()),
             "maintain" => assert!(database.maintain().unwrap().iter().all(|r| r.error.is_none())),
             sql => assert_eq!(run(&mut s, sql), "", "{sql}"),
         }

@@ -15,10 +15,7 @@ const OF_A_FOLDER: [&str; 9] =
 const PLURALS: &[(&str, &str)] = &[];
 
 /// Names that several files of one crate have. The list only shrinks.
-const REPEATED: &[&str] = &[
-    "append", "arith", "array", "database", "from", "function", "lex", "order", "parse", "read",
-    "record", "rows", "scan", "start", "step", "text", "value", "walk", "window", "write",
-];
+const REPEATED: &[&str] = &[];
 
 /// A folder whose files have the names of the files that they serve: readers of statements.
 const MIRROR: &str = "crates/niwaki-parse/src/utility/read/";

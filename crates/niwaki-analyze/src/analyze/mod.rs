@@ -133,7 +133,7 @@ impl<'a> Analyzer<'a> {
             nested: 0,
             scopes: Vec::new(),
             names: if context.stored {
-                names::rule::Names::Numbered
+                names::rule::Names::StoredReferences
             } else {
                 names::rule::Names::ByPath
             },
@@ -242,7 +242,7 @@ impl<'a> Analyzer<'a> {
     fn find_relation(&self, var: &pg_query::protobuf::RangeVar) -> Result<Arc<Relation>> {
         let schema = (!var.schemaname.is_empty()).then_some(var.schemaname.as_str());
         let database = (!var.catalogname.is_empty()).then_some(var.catalogname.as_str());
-        niwaki_parse::database::check_database(
+        niwaki_parse::database_name::check_database(
             self.context.catalog,
             database,
             schema,

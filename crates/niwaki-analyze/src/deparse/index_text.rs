@@ -83,7 +83,7 @@ fn expression_text(
     pretty: bool,
 ) -> String {
     let text =
-        crate::deparse::shown::show(&expression.text, Some(table), None, state, path, pretty);
+        crate::deparse::expression::show(&expression.text, Some(table), None, state, path, pretty);
     text.unwrap_or_else(|_| expression.shown.clone())
 }
 

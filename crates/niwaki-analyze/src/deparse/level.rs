@@ -6,7 +6,7 @@ use niwaki_expr::query::{
 };
 use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
-use super::shown::{Parent, Writer};
+use super::expression::{Parent, Writer};
 use crate::analyze::SYSTEM_COLUMNS;
 
 /// One query around an expression.

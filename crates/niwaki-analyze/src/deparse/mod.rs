@@ -2,16 +2,16 @@
 //! names.
 //!
 //! The query is shown as analysis makes it, before rewriting, so that names follow renames.
-//! `query` writes queries, line by line as PostgreSQL does. [`shown`] writes expressions, and
+//! `query` writes queries, line by line as PostgreSQL does. [`expression`] writes expressions, and
 //! asks a [`Level`] for the names of slots.
 
-mod from;
+pub mod expression;
+mod from_clause;
 pub mod index_text;
 mod level;
 mod lines;
 pub mod plain;
 mod query;
-pub mod shown;
 mod texts;
 mod windows;
 

@@ -11,10 +11,10 @@ use niwaki_txn::WaitPolicy;
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use super::Level;
-use super::from::write_from;
+use super::expression::{Parent, Writer};
+use super::from_clause::write_from;
 use super::level::{Row, direction, slot_names, sort_key};
 use super::lines::{ITEM, Lines, STEP};
-use super::shown::{Parent, Writer};
 
 /// The style and the context of a whole text.
 pub(super) struct Style<'s, 'e> {

@@ -7,8 +7,8 @@ use niwaki_expr::definitions::{Definitions, Writable};
 use niwaki_parse::error::Result;
 use niwaki_types::{ColumnType, TextSettings};
 
+use super::expression::{deparse_domain_check, show, trigger_condition};
 use super::index_text::{column_text, definition_text};
-use super::shown::{show, shown_domain_check, trigger_condition};
 use super::view_text;
 
 /// Returns the answers to questions about stored definitions, for [`ExecContext::definitions`].
@@ -43,7 +43,7 @@ impl Definitions for Texts {
         path: &SearchPath,
         pretty: bool,
     ) -> Result<String> {
-        shown_domain_check(text, value, catalog, path, pretty)
+        deparse_domain_check(text, value, catalog, path, pretty)
     }
 
     fn view(

@@ -6,8 +6,8 @@ use niwaki_expr::expr::{CastPurpose, Expr, ExprKind};
 use niwaki_expr::query::{Bound, Exclusion, Frame, FrameMode, Window, WindowBody};
 use niwaki_types::Datum;
 
+use super::expression::{Parent, Writer};
 use super::level::{Level, aggregate, direction, sort_key};
-use super::shown::{Parent, Writer};
 
 impl Level<'_> {
     /// Writes a call of a window function of this level.

@@ -7,13 +7,13 @@
 //! - `type_definition`, `function_definition`: types and functions.
 //! - `remark`, `schema`: schemas, and paths through them.
 //! - `database`: databases, and the numbers of their tables.
-//! - `lasting`: reading of a definition whose result stays.
+//! - `cached`: reading of a definition that an opened relation keeps.
 
+pub(crate) mod cached;
 pub(crate) mod constraint;
 pub(crate) mod database;
 pub(crate) mod foreign_key;
 pub(crate) mod function_definition;
-pub(crate) mod lasting;
 pub(crate) mod omitted;
 pub(crate) mod partition_key;
 pub(crate) mod relation_definition;

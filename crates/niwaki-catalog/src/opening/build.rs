@@ -12,9 +12,9 @@ use niwaki_table::{
 use niwaki_txn::TableId;
 use niwaki_types::{ColumnMask, ColumnType, Datum, InputContext, KeyOrder, TextSettings};
 
+use crate::definition::cached;
 use crate::definition::constraint::{ConstraintKind, ConstraintTime};
 use crate::definition::database::table_number;
-use crate::definition::lasting;
 use crate::definition::relation_definition::{
     RelationDefinition, RelationOptions, SequenceDefinition, StoredExpression,
 };
@@ -52,7 +52,7 @@ pub(crate) fn table_definition(
     indexes: &[IndexEntry],
     definition_of: &dyn Fn(Oid) -> Option<RelationDefinition>,
 ) -> TableDefinition {
-    let _spared = lasting::spared();
+    let _spared = cached::spared();
     let indexes = indexes
         .iter()
         .filter_map(|entry| {

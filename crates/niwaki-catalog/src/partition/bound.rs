@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use niwaki_types::{Datum, InputContext, KeyOrder, TextSettings, TypeOid, encode_key};
 
-use crate::definition::lasting;
+use crate::definition::cached;
 use crate::definition::partition_key::{PartitionBound, PartitionKey, RangeValue};
 use crate::definition::relation_definition::RelationDefinition;
 
@@ -67,7 +67,7 @@ pub fn decode_bound(
     bound: &PartitionBound,
 ) -> Option<Bound> {
     // A partition without its bound is invisible, for as long as its table is open.
-    let _spared = lasting::spared();
+    let _spared = cached::spared();
     let orders = key_orders(table, key);
     let encoded = |text: &str, number: usize| {
         let column = table.columns.get(usize::from(*key.columns.get(number)?))?;

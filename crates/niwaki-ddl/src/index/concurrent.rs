@@ -28,8 +28,8 @@ use niwaki_table::Phase;
 use niwaki_txn::{SessionLock, TableLockMode};
 
 use crate::definer::{Definer, is_not, table_of};
+use crate::generated_names;
 use crate::index::new_index::NewIndex;
-use crate::names;
 
 /// Lock on the table through all steps: keeps out vacuum and other definitions, but not writers.
 const STEP: TableLockMode = TableLockMode::ShareUpdateExclusive;
@@ -172,7 +172,8 @@ impl Definer<'_> {
             let own = own.definition.clone();
             let Some(of) = own.index else { return Err(SqlError::internal("no index")) };
             let state = definer.state();
-            let name = names::free_name(&state, own.schema, &[], &own.name, None, "ccnew");
+            let name =
+                generated_names::free_name(&state, own.schema, &[], &own.name, None, "ccnew");
             let definition = IndexDefinition {
                 constraint: None,
                 part_of: None,
@@ -198,7 +199,7 @@ impl Definer<'_> {
             let (schema, name) = name.unwrap_or_default();
             let message =
                 format!("index \"{}.{name}\" was reindexed", self.session.schema_name(schema));
-            self.session.info(self.out, message, Some(told_pages(pages)));
+            self.session.info(self.out, message, Some(page_counts(pages)));
         }
         Ok(())
     }
@@ -252,7 +253,8 @@ impl Definer<'_> {
         let mut own = self.definition_to_change(index)?;
         let mut other = self.definition_to_change(copy)?;
         std::mem::swap(&mut own.file, &mut other.file);
-        other.name = names::free_name(&self.state(), own.schema, &[], &own.name, None, "ccold");
+        other.name =
+            generated_names::free_name(&self.state(), own.schema, &[], &own.name, None, "ccold");
         if let (Some(own), Some(other)) = (&mut own.index, &mut other.index) {
             // The old file keeps taking entries only if it took entries before.
             other.ready = own.ready;
@@ -377,7 +379,7 @@ impl Definer<'_> {
         if verbose {
             let message = format!("index \"{}\" was reindexed", self.current(oid)?.name);
             let pages = [self.index_pages(oid)?, before];
-            self.session.info(self.out, message, Some(told_pages(pages)));
+            self.session.info(self.out, message, Some(page_counts(pages)));
         }
         Ok(())
     }
@@ -408,7 +410,7 @@ fn index_to_reindex(found: &Relation) -> Result<Oid> {
 }
 
 /// DETAIL of what REINDEX (VERBOSE) tells.
-fn told_pages([now, before]: [u32; 2]) -> String {
+fn page_counts([now, before]: [u32; 2]) -> String {
     format!("It has {now} pages now, and had {before}.")
 }
 

@@ -17,9 +17,9 @@ use niwaki_types::ColumnType;
 use crate::collation::undetermined;
 use crate::column_rules::SYSTEM_COLUMNS;
 use crate::definer::Definer;
+use crate::generated_names;
 use crate::index::new_index::{NewIndex, Takes};
 use crate::index::operator_class;
-use crate::names;
 use crate::options;
 
 /// Greatest number of key and INCLUDE columns of an index, as in PostgreSQL.
@@ -95,12 +95,12 @@ impl Definer<'_> {
                 })
                 .chain(spec.include.iter().cloned())
                 .collect();
-            names::free_name(
+            generated_names::free_name(
                 &self.state(),
                 relation.schema,
                 &[],
                 &relation.name,
-                Some(&names::joined(&columns)),
+                Some(&generated_names::joined(&columns)),
                 "idx",
             )
         };

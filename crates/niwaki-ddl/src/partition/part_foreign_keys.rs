@@ -10,7 +10,7 @@ use niwaki_txn::TableLockMode;
 
 use crate::constraint::ConstraintNames;
 use crate::definer::Definer;
-use crate::names;
+use crate::generated_names;
 
 impl Definer<'_> {
     /// Gives a partition the foreign keys of its table. Returns the new ones, which may not hold
@@ -59,7 +59,7 @@ impl Definer<'_> {
             let columns = wanted.columns.iter();
             let columns = columns.filter_map(|column| own.columns.get(usize::from(*column)));
             let shown: Vec<String> = columns.map(|column| column.name.clone()).collect();
-            self.free_key_name(&own, &mut taken, &names::joined(&shown))
+            self.free_key_name(&own, &mut taken, &generated_names::joined(&shown))
         };
         let oid = self.session.new_oid();
         let key = ForeignKey { oid, name, part_of: Some(above.oid), comment: None, ..wanted };

@@ -11,8 +11,8 @@ use niwaki_sql::{Result, SqlError};
 use niwaki_txn::TableLockMode;
 
 use crate::definer::{Definer, is_not, table_of};
+use crate::generated_names;
 use crate::index::new_index::{NewIndex, Takes};
-use crate::names;
 use crate::partition::alter_only::has_partitions;
 use crate::partition::attach::refuse_without_key;
 
@@ -200,9 +200,9 @@ impl Definer<'_> {
         });
         let included = wanted.include.iter().filter_map(|c| own.columns.get(usize::from(*c)));
         let all: Vec<String> = shown.chain(included.map(|column| column.name.clone())).collect();
-        let joined = names::joined(&all);
+        let joined = generated_names::joined(&all);
         let second = (label != "pkey").then_some(joined.as_str());
-        let name = names::free_name(&state, own.schema, &[], &own.name, second, label);
+        let name = generated_names::free_name(&state, own.schema, &[], &own.name, second, label);
         let options = self.current(above)?.options.clone();
         let new = NewIndex { name, definition: wanted, options };
         if own.is_partitioned() {

@@ -13,7 +13,7 @@ use crate::column_rules::{
 };
 use crate::constraint::{ConstraintNames, set_key_not_null};
 use crate::definer::Definer;
-use crate::names;
+use crate::generated_names;
 use crate::options;
 use crate::partition::attach::columns_of;
 
@@ -200,7 +200,7 @@ impl Definer<'_> {
             let given = options.sequence_name.take();
             let sequence_name = match given {
                 Some(name) => name.name,
-                None => names::free_name(
+                None => generated_names::free_name(
                     &state,
                     table.schema,
                     &[],

@@ -13,7 +13,7 @@ use niwaki_types::{ColumnType, UserTypes};
 use crate::column_rules::SYSTEM_COLUMNS;
 use crate::constraint::ConstraintNames;
 use crate::definer::{Definer, refuse_system};
-use crate::names;
+use crate::generated_names;
 
 /// Greatest number of columns of a foreign key, as in PostgreSQL.
 const KEY_COLUMNS_MAX: usize = 32;
@@ -119,7 +119,7 @@ impl Definer<'_> {
             taken.take(name, &table.name)?;
             return Ok(name.clone());
         }
-        Ok(self.free_key_name(table, taken, &names::joined(&spec.columns)))
+        Ok(self.free_key_name(table, taken, &generated_names::joined(&spec.columns)))
     }
 
     /// Returns a generated name for a foreign key over columns of these names. It is unique in the
@@ -144,7 +144,7 @@ impl Definer<'_> {
         let mut number = 0u32;
         loop {
             let label = if number == 0 { "fkey".to_owned() } else { format!("fkey{number}") };
-            let name = names::object_name(&table.name, Some(joined), &label);
+            let name = generated_names::object_name(&table.name, Some(joined), &label);
             if !elsewhere(&name) && taken.take(&name, &table.name).is_ok() {
                 return name;
             }

@@ -8,7 +8,7 @@ use niwaki_sql::{Result, SqlError, nextval_of};
 use niwaki_types::TypeOid;
 
 use crate::definer::Definer;
-use crate::names;
+use crate::generated_names;
 
 fn column_of(relation: &Relation, position: usize) -> String {
     let name = relation.columns.get(position).map_or("?", |column| column.name.as_str());
@@ -47,7 +47,7 @@ impl Definer<'_> {
             name.name
         } else {
             let (schema, table) = (relation.schema, &relation.name);
-            names::free_name(&state, schema, &[], table, Some(&column.name), "seq")
+            generated_names::free_name(&state, schema, &[], table, Some(&column.name), "seq")
         };
         let number = u16::try_from(position).map_err(|_| SqlError::internal("column number"))?;
         let owner = Some((relation.oid, number));

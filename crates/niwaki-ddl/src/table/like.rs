@@ -21,8 +21,8 @@ use niwaki_types::TypeOid;
 
 use crate::constraint::{ConstraintNames, no_second_key};
 use crate::definer::Definer;
+use crate::generated_names;
 use crate::index::new_index::NewIndex;
-use crate::names;
 
 /// A LIKE clause, with the relation whose columns are copied.
 pub(crate) struct Source<'s> {
@@ -176,7 +176,7 @@ impl Definer<'_> {
         let old = self.current(index.oid)?;
         let state = self.state();
         let shown = old.shown_columns(&state).into_iter().map(|column| column.name);
-        let columns = names::joined(&shown.collect::<Vec<_>>());
+        let columns = generated_names::joined(&shown.collect::<Vec<_>>());
         let constraint = index.definition.constraint;
         let (second, label) = match constraint {
             Some(ConstraintKind::PrimaryKey) => (None, "pkey"),
@@ -187,7 +187,8 @@ impl Definer<'_> {
             return Err(no_second_key(&table.name));
         }
         let known = if constraint.is_some() { taken.names() } else { &[] };
-        let name = names::free_name(&state, table.schema, known, &table.name, second, label);
+        let name =
+            generated_names::free_name(&state, table.schema, known, &table.name, second, label);
         if constraint.is_some() {
             taken.take(&name, &table.name)?;
         }

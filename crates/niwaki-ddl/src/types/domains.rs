@@ -18,7 +18,7 @@ use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
 use crate::constraint::put_check;
 use crate::definer::Definer;
-use crate::names;
+use crate::generated_names;
 
 /// Name of the value in the checks of a domain.
 const VALUE: &str = "value";
@@ -103,7 +103,7 @@ impl Definer<'_> {
                 loop {
                     let label =
                         if number == 0 { "check".to_owned() } else { format!("check{number}") };
-                    let made = names::object_name(name, None, &label);
+                    let made = generated_names::object_name(name, None, &label);
                     if !own(&made) && !constraint_exists(&state, schema, &made) {
                         break made;
                     }

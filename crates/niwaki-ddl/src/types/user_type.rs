@@ -14,7 +14,7 @@ use pg_query::NodeEnum;
 
 use crate::definer::Definer;
 use crate::depend::{self, still_needed};
-use crate::named::{names_type, users_of};
+use crate::expression_dependents::{names_type, users_of};
 use crate::object::Object;
 
 impl Definer<'_> {

@@ -16,7 +16,8 @@ use niwaki_catalog::{
 use niwaki_session::of_table;
 use niwaki_sql::utility::{CreateTableAs, Name, Persistence, RowsOf};
 use niwaki_sql::{
-    Planned, Progress, Result, RowKeeper, RowSink, SqlError, TEMP_CHUNK_BYTES, analyze_view_rows,
+    Planned, Progress, Result, RowSink, SqlError, TEMP_CHUNK_BYTES, TuplestoreWriter,
+    analyze_view_rows,
 };
 use niwaki_storage::Tid;
 use niwaki_table::{InsertOptions, RowTarget, UpdateOutcome};
@@ -294,7 +295,7 @@ impl Definer<'_> {
         );
         let work_mem = self.session.settings().hot().work_mem_bytes;
         let temp = Some(self.session.temporary_space().clone());
-        let mut added = RowKeeper::within(temp, TEMP_CHUNK_BYTES, work_mem);
+        let mut added = TuplestoreWriter::within(temp, TEMP_CHUNK_BYTES, work_mem);
         let mut last = None;
         self.each_row(&sql, |definer, row| {
             let (was, is) = row.split_at(view.columns.len() + 1);

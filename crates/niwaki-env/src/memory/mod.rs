@@ -54,8 +54,8 @@ static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 struct Part {
     own: Cell<isize>,
     /// The part of `own` that the account of all threads includes.
-    told: Cell<isize>,
-    /// The difference between `own` and `told` at which the thread reports. It doubles up to
+    flushed: Cell<isize>,
+    /// The difference between `own` and `flushed` at which the thread reports. It doubles up to
     /// [`LOT_BYTES`], and 0 stays.
     lot: Cell<isize>,
     /// Bytes reported since the thread gave memory back last, without regard to sign.
@@ -67,7 +67,7 @@ std::thread_local! {
     static PART: Part = const {
         Part {
             own: Cell::new(0),
-            told: Cell::new(0),
+            flushed: Cell::new(0),
             lot: Cell::new(LOT_BYTES),
             moved: Cell::new(0),
         }
@@ -79,17 +79,17 @@ fn count(bytes: isize) {
     PART.with(|part| {
         let own = part.own.get().wrapping_add(bytes);
         part.own.set(own);
-        if own.wrapping_sub(part.told.get()).unsigned_abs() >= part.lot.get().unsigned_abs() {
-            tell(part);
+        if own.wrapping_sub(part.flushed.get()).unsigned_abs() >= part.lot.get().unsigned_abs() {
+            flush_count(part);
         }
     });
 }
 
 #[cold]
-fn tell(part: &Part) {
+fn flush_count(part: &Part) {
     part.lot.set(part.lot.get().wrapping_mul(2).min(LOT_BYTES));
     let own = part.own.get();
-    let more = own.wrapping_sub(part.told.replace(own));
+    let more = own.wrapping_sub(part.flushed.replace(own));
     ALL.fetch_add(more, Ordering::Relaxed);
     resident::moved(more);
     part.moved.set(part.moved.get().saturating_add(more.unsigned_abs()));
@@ -255,7 +255,7 @@ pub fn waits() {
         // The thread freed memory that others had taken. That must not allow it more memory than
         // others.
         if part.own.get() < 0 {
-            part.told.set(part.told.get().wrapping_sub(part.own.replace(0)));
+            part.flushed.set(part.flushed.get().wrapping_sub(part.own.replace(0)));
         }
     });
     let much = LIMIT.load(Ordering::Relaxed) / 4 * 3;
@@ -353,7 +353,7 @@ pub fn hand_over(bytes: usize) {
         let bytes = signed(bytes);
         // The bytes stay on the account of all threads.
         part.own.set(part.own.get().wrapping_sub(bytes));
-        part.told.set(part.told.get().wrapping_sub(bytes));
+        part.flushed.set(part.flushed.get().wrapping_sub(bytes));
     });
 }
 
@@ -362,7 +362,7 @@ pub fn take_over(bytes: usize) {
     PART.with(|part| {
         let bytes = signed(bytes);
         part.own.set(part.own.get().wrapping_add(bytes));
-        part.told.set(part.told.get().wrapping_add(bytes));
+        part.flushed.set(part.flushed.get().wrapping_add(bytes));
     });
 }
 
@@ -405,7 +405,7 @@ impl Drop for Held {
 /// own data.
 pub fn settle() {
     PART.with(|part| {
-        tell(part);
+        flush_count(part);
         part.lot.set(1);
     });
 }
@@ -415,7 +415,7 @@ pub fn settle() {
 pub fn thread_ends() {
     PART.with(|part| {
         part.lot.set(0);
-        tell(part);
+        flush_count(part);
     });
 }
 
@@ -423,8 +423,8 @@ pub fn thread_ends() {
 #[must_use = "what is left is to be joined"]
 pub fn leave() -> isize {
     PART.with(|part| {
-        tell(part);
-        part.told.set(0);
+        flush_count(part);
+        part.flushed.set(0);
         part.own.replace(0)
     })
 }
@@ -433,7 +433,7 @@ pub fn leave() -> isize {
 pub fn join(left: isize) {
     PART.with(|part| {
         part.own.set(part.own.get().wrapping_add(left));
-        part.told.set(part.told.get().wrapping_add(left));
+        part.flushed.set(part.flushed.get().wrapping_add(left));
     });
 }
 
@@ -445,7 +445,7 @@ pub fn apart<T>(body: impl FnOnce() -> T) -> T {
     let result = body();
     PART.with(|part| {
         let more = part.own.replace(before).wrapping_sub(before);
-        part.told.set(part.told.get().wrapping_sub(more));
+        part.flushed.set(part.flushed.get().wrapping_sub(more));
     });
     result
 }
@@ -586,16 +586,16 @@ mod tests {
         let given = std::thread::spawn(|| {
             thread_ends();
             count(-5);
-            PART.with(|part| part.own.get() - part.told.get())
+            PART.with(|part| part.own.get() - part.flushed.get())
         });
         assert_eq!(given.join().unwrap(), 0);
         let settled = std::thread::spawn(|| {
             count(5);
             settle();
-            let untold = PART.with(|part| part.own.get() - part.told.get());
+            let unflushed = PART.with(|part| part.own.get() - part.flushed.get());
             count(-5);
             settle();
-            untold
+            unflushed
         });
         assert_eq!(settled.join().unwrap(), 0);
         count(-(3 << 20));
@@ -606,14 +606,14 @@ mod tests {
     #[test]
     fn what_is_taken_apart_is_on_the_account_of_all_alone() {
         let own = || PART.with(|part| part.own.get());
-        let untold = || PART.with(|part| part.own.get() - part.told.get());
+        let unflushed = || PART.with(|part| part.own.get() - part.flushed.get());
         let before = own();
         apart(|| count(5 << 20));
         assert_eq!(own(), before);
         count(7);
-        let more = untold();
+        let more = unflushed();
         apart(|| count(-3));
-        assert_eq!((own(), untold()), (before + 7, more - 3));
+        assert_eq!((own(), unflushed()), (before + 7, more - 3));
         apart(|| count(3 - (5 << 20)));
         count(-7);
         assert_eq!(own(), before);

@@ -19,13 +19,13 @@ use niwaki_expr::store::BATCH_BYTES;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
+use super::batch_step::{BATCH_ROWS, BatchStep, Below, Selection, clock, given, measure};
 use super::join_table::{Chains, Keys, Table, column, put, slots};
-use super::large::{large_slots, row_bytes};
-use super::rows::RowBatches;
-use super::step::{BATCH_ROWS, BatchStep, Below, Kept, clock, given, measure};
+use super::large_values::{large_slots, row_bytes};
+use super::rows_to_batches::RowBatches;
 use crate::batches::parallel::{Division, gather};
 use crate::joins::hash_join::Building;
-use crate::joins::step::Join;
+use crate::joins::join_step::Join;
 use crate::step::start::start_for;
 
 /// The step that joins batches by hashing.
@@ -35,7 +35,7 @@ pub(super) struct BatchJoin {
     inner: Inner,
     /// The outer rows at hand, where the join makes pairs.
     batch: Batch,
-    kept: Kept,
+    selection: Selection,
     /// The slots of the outer rows that may have large values.
     large: Vec<usize>,
     /// For each outer row that counts, the first inner row with its key.
@@ -108,7 +108,7 @@ impl BatchJoin {
             outer,
             inner: Inner::New,
             batch: Batch::default(),
-            kept: Kept::default(),
+            selection: Selection::default(),
             large: Vec::new(),
             found: Vec::new(),
             place: 0,
@@ -126,7 +126,7 @@ impl BatchJoin {
             PlanNode::Gather { input, workers } => (input, *workers),
             _ => (&join.inner, 0),
         };
-        let mut input = super::start::start(inner).unwrap_or_else(|| {
+        let mut input = super::batch_start::start(inner).unwrap_or_else(|| {
             let step = start_for(inner, Demand::All, rt.state);
             Box::new(RowBatches::new(step, join.inner_slots.clone()))
         });
@@ -134,8 +134,8 @@ impl BatchJoin {
         let numbers = Keys::are_numbers(join);
         let parts = || join.hash.iter().map(|key| &key.inner);
         let mut gathered = 0;
-        let mut take = |batch: &Batch, kept: &Kept, rt: &mut Runtime<'_, '_>| {
-            let rows = kept.rows(batch);
+        let mut take = |batch: &Batch, selection: &Selection, rt: &mut Runtime<'_, '_>| {
+            let rows = selection.rows(batch);
             if rows.is_empty() {
                 return Ok(());
             }
@@ -199,12 +199,12 @@ impl BatchJoin {
         &mut self,
         join: &JoinPlan,
         batch: &mut Batch,
-        kept: &mut Kept,
+        selection: &mut Selection,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
-        self.find(join, batch, kept.rows(batch), rt)?;
+        self.find(join, batch, selection.rows(batch), rt)?;
         let Inner::Table(table) = &self.inner else { return Ok(()) };
-        let rows = kept.rows(batch);
+        let rows = selection.rows(batch);
         let wanted = |found: u32| match join.kind {
             JoinKind::Left => true,
             JoinKind::Anti => found == END,
@@ -226,10 +226,10 @@ impl BatchJoin {
             }
         }
         if left.len() < batch.rows {
-            *kept = Kept::of(left);
+            *selection = Selection::of(left);
         }
         if let Some(condition) = &join.condition {
-            kept.narrow(condition, batch, rt)?;
+            selection.narrow(condition, batch, rt)?;
         }
         Ok(())
     }
@@ -269,7 +269,7 @@ impl BatchJoin {
         join: &JoinPlan,
         pairs: &Pairs,
         batch: &mut Batch,
-        kept: &mut Kept,
+        selection: &mut Selection,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
         let Inner::Table(table) = &self.inner else { return Ok(()) };
@@ -282,11 +282,11 @@ impl BatchJoin {
             put(batch, slot, values);
         }
         batch.rows = pairs.inner.len();
-        kept.keep_all();
+        selection.keep_all();
         if let Some(condition) = &join.condition {
-            kept.narrow(condition, batch, rt)?;
+            selection.narrow(condition, batch, rt)?;
         }
-        let rows = kept.rows(batch);
+        let rows = selection.rows(batch);
         for at in 0..rows.len() {
             if let Some(place) = pairs.places.get(rows.number(at)) {
                 self.matched[*place as usize] = true;
@@ -297,7 +297,7 @@ impl BatchJoin {
 
     /// Reads the next outer rows, for pairs.
     fn next_outer(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
-        let more = self.outer.next(&mut self.batch, &mut self.kept, rt)?;
+        let more = self.outer.next(&mut self.batch, &mut self.selection, rt)?;
         if more {
             self.open(join, rt)?;
         }
@@ -306,9 +306,10 @@ impl BatchJoin {
 
     /// Begins to make pairs of the outer rows at hand.
     fn open(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) -> Result<()> {
-        let (batch, kept) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.kept));
-        let found = self.find(join, &batch, kept.rows(&batch), rt);
-        (self.batch, self.kept) = (batch, kept);
+        let (batch, selection) =
+            (std::mem::take(&mut self.batch), std::mem::take(&mut self.selection));
+        let found = self.find(join, &batch, selection.rows(&batch), rt);
+        (self.batch, self.selection) = (batch, selection);
         found?;
         self.large = large_slots(&self.batch, &join.outer_slots);
         self.matched.clear();
@@ -324,21 +325,21 @@ impl BatchJoin {
         &mut self,
         join: &JoinPlan,
         batch: &mut Batch,
-        kept: &mut Kept,
+        selection: &mut Selection,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
         loop {
             rt.check_interrupts()?;
-            let outer = std::mem::take(&mut self.kept);
+            let outer = std::mem::take(&mut self.selection);
             let pairs = self.pairs(outer.rows(&self.batch));
-            self.kept = outer;
+            self.selection = outer;
             if !pairs.inner.is_empty() {
-                self.join_pairs(join, &pairs, batch, kept, rt)?;
+                self.join_pairs(join, &pairs, batch, selection, rt)?;
                 if matches!(join.kind, JoinKind::Inner | JoinKind::Left) {
                     return Ok(true);
                 }
             } else if std::mem::take(&mut self.rest) {
-                self.give_rest(join, batch, kept);
+                self.give_rest(join, batch, selection);
                 return Ok(true);
             } else if !self.next_outer(join, rt)? {
                 return Ok(false);
@@ -347,9 +348,9 @@ impl BatchJoin {
     }
 
     /// Returns the batch's outer rows that the join returns by themselves.
-    fn give_rest(&self, join: &JoinPlan, batch: &mut Batch, kept: &mut Kept) {
+    fn give_rest(&self, join: &JoinPlan, batch: &mut Batch, selection: &mut Selection) {
         let wanted = join.kind == JoinKind::Semi;
-        let outer = self.kept.rows(&self.batch);
+        let outer = self.selection.rows(&self.batch);
         let places = self.matched.iter().enumerate().filter(|(_, matched)| **matched == wanted);
         let numbers: Vec<u32> = places.map(|(place, _)| outer.number(place) as u32).collect();
         for slot in slots(&join.outer_slots) {
@@ -363,35 +364,35 @@ impl BatchJoin {
             }
         }
         batch.rows = numbers.len();
-        kept.keep_all();
+        selection.keep_all();
     }
 
     fn run(
         &mut self,
         join: &JoinPlan,
         batch: &mut Batch,
-        kept: &mut Kept,
+        selection: &mut Selection,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
         if matches!(self.inner, Inner::New) {
             // Without outer rows the join does not read the inner rows.
-            while self.outer.next(batch, kept, rt)? {
-                if !kept.rows(batch).is_empty() {
+            while self.outer.next(batch, selection, rt)? {
+                if !selection.rows(batch).is_empty() {
                     self.inner = self.build(join, rt)?;
-                    return self.run_first(join, batch, kept, rt);
+                    return self.run_first(join, batch, selection, rt);
                 }
             }
             return Ok(false);
         }
         if let Inner::Rows(rows) = &mut self.inner {
-            return rows.next(batch, kept, rt);
+            return rows.next(batch, selection, rt);
         }
         if !self.stays_in_place(join) {
-            return self.next_pairs(join, batch, kept, rt);
+            return self.next_pairs(join, batch, selection, rt);
         }
-        let more = self.outer.next(batch, kept, rt)?;
-        if more && !kept.rows(batch).is_empty() {
-            self.join_in_place(join, batch, kept, rt)?;
+        let more = self.outer.next(batch, selection, rt)?;
+        if more && !selection.rows(batch).is_empty() {
+            self.join_in_place(join, batch, selection, rt)?;
         }
         Ok(more)
     }
@@ -401,21 +402,21 @@ impl BatchJoin {
         &mut self,
         join: &JoinPlan,
         batch: &mut Batch,
-        kept: &mut Kept,
+        selection: &mut Selection,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
         // A row-by-row join reads its own outer side, from the first row on.
         if let Inner::Rows(rows) = &mut self.inner {
-            return rows.next(batch, kept, rt);
+            return rows.next(batch, selection, rt);
         }
         if self.stays_in_place(join) {
-            self.join_in_place(join, batch, kept, rt)?;
+            self.join_in_place(join, batch, selection, rt)?;
             return Ok(true);
         }
         std::mem::swap(batch, &mut self.batch);
-        std::mem::swap(kept, &mut self.kept);
+        std::mem::swap(selection, &mut self.selection);
         self.open(join, rt)?;
-        self.next_pairs(join, batch, kept, rt)
+        self.next_pairs(join, batch, selection, rt)
     }
 
     /// Decides whether outer batches stay in place: each outer row has at most one partner, or any
@@ -448,7 +449,7 @@ impl BatchStep for BatchJoin {
     fn next(
         &mut self,
         batch: &mut Batch,
-        kept: &mut Kept,
+        selection: &mut Selection,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
         let plan = Arc::clone(&self.plan);
@@ -456,8 +457,8 @@ impl BatchStep for BatchJoin {
             return Err(SqlError::internal("a join of another plan"));
         };
         let before = clock(rt);
-        let found = self.run(join, batch, kept, rt)?;
-        Ok(given(found, &plan, &mut self.begun, (batch, kept), before, rt))
+        let found = self.run(join, batch, selection, rt)?;
+        Ok(given(found, &plan, &mut self.begun, (batch, selection), before, rt))
     }
 
     fn divide(&mut self, division: &Arc<Division>, rt: &mut Runtime<'_, '_>) -> Result<bool> {

@@ -8,7 +8,7 @@ use niwaki_parse::error::Result;
 use niwaki_types::growing::value_bytes;
 use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData};
 
-use super::large::{bytes_of, has_large_row};
+use super::large_values::{bytes_of, has_large_row};
 
 /// Chains of inner rows by their keys.
 pub(super) enum Chains {

@@ -1,13 +1,13 @@
 //! Steps that return many rows at a time.
 
-mod append;
+mod batch_append;
+mod batch_scan;
+pub(crate) mod batch_start;
+pub(crate) mod batch_step;
+mod batches_to_rows;
 mod join;
 mod join_table;
-mod large;
+mod large_values;
 mod nested;
 pub(crate) mod parallel;
-mod rows;
-mod scan;
-mod single;
-pub(crate) mod start;
-pub(crate) mod step;
+mod rows_to_batches;

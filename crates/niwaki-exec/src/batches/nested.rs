@@ -11,9 +11,9 @@ use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::value_bytes;
 use niwaki_types::{Datum, Vector};
 
+use super::batch_step::{BATCH_ROWS, BatchStep, Below, Selection, clock, given};
 use super::join_table::{column, put, slots};
-use super::large::{large_slots, row_bytes};
-use super::step::{BATCH_ROWS, BatchStep, Below, Kept, clock, given};
+use super::large_values::{large_slots, row_bytes};
 use crate::batches::parallel::Division;
 use crate::step::start::start_for;
 
@@ -23,7 +23,7 @@ pub(super) struct BatchNested {
     outer: Below,
     /// The outer rows at hand, and the position of the next outer row among the rows that count.
     batch: Batch,
-    kept: Kept,
+    selection: Selection,
     place: usize,
     /// The slots of the outer rows that may have large values, and the bytes of the outer row that
     /// was begun.
@@ -89,7 +89,7 @@ impl BatchNested {
             plan: Arc::clone(plan),
             outer,
             batch: Batch::default(),
-            kept: Kept::default(),
+            selection: Selection::default(),
             place: 0,
             large: Vec::new(),
             outer_bytes: 0,
@@ -104,7 +104,7 @@ impl BatchNested {
     /// Reads the next outer rows. Returns false if there are none.
     fn next_outer(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         self.place = 0;
-        let more = self.outer.next(&mut self.batch, &mut self.kept, rt)?;
+        let more = self.outer.next(&mut self.batch, &mut self.selection, rt)?;
         self.large = large_slots(&self.batch, &join.outer_slots);
         let end = join.outer_slots.iter().chain(&join.inner_slots).map(|range| range.end).max();
         self.row.resize(end.unwrap_or(0), Datum::Null);
@@ -121,7 +121,7 @@ impl BatchNested {
         let inner_type = |column: usize| scan.relation.columns[column].column_type().oid;
         let vectors = scan.columns.iter().map(|column| Vector::for_type(inner_type(column)));
         let mut pairs = Pairs { outer: Vec::new(), inner: vectors.collect() };
-        let rows = self.kept.rows(&self.batch);
+        let rows = self.selection.rows(&self.batch);
         let mut bytes = 0;
         while pairs.outer.len() < BATCH_ROWS && bytes < BATCH_BYTES && self.place < rows.len() {
             rt.tick()?;
@@ -177,10 +177,10 @@ impl BatchNested {
         join: &JoinPlan,
         scan: &ScanPlan,
         batch: &mut Batch,
-        kept: &mut Kept,
+        selection: &mut Selection,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
-        while self.place >= self.kept.rows(&self.batch).len() {
+        while self.place >= self.selection.rows(&self.batch).len() {
             if !self.next_outer(join, rt)? {
                 return Ok(false);
             }
@@ -197,7 +197,7 @@ impl BatchNested {
             }
         }
         batch.rows = pairs.outer.len();
-        kept.keep_all();
+        selection.keep_all();
         Ok(true)
     }
 }
@@ -206,7 +206,7 @@ impl BatchStep for BatchNested {
     fn next(
         &mut self,
         batch: &mut Batch,
-        kept: &mut Kept,
+        selection: &mut Selection,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
         let plan = Arc::clone(&self.plan);
@@ -214,8 +214,8 @@ impl BatchStep for BatchNested {
             return Err(SqlError::internal("a join of another plan"));
         };
         let before = clock(rt);
-        let found = self.run(join, scan, batch, kept, rt)?;
-        Ok(given(found, &plan, &mut self.begun, (batch, kept), before, rt))
+        let found = self.run(join, scan, batch, selection, rt)?;
+        Ok(given(found, &plan, &mut self.begun, (batch, selection), before, rt))
     }
 
     fn divide(&mut self, division: &Arc<Division>, rt: &mut Runtime<'_, '_>) -> Result<bool> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_expr::expr::{Running, Runtime, State, Step};
 use niwaki_expr::plan::{PlanNode, RecursivePlan};
-use niwaki_expr::spool::{KeptReader, KeptRows, RowKeeper};
+use niwaki_expr::spool::{Tuplestore, TuplestoreReader, TuplestoreWriter};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
@@ -20,9 +20,9 @@ pub(crate) struct Recursive {
     /// The rows already returned; used by UNION without ALL.
     seen: SeenRows,
     /// Rows that turned out to be new at the end of a turn.
-    late: Option<KeptReader>,
+    late: Option<TuplestoreReader>,
     /// The new rows of this turn, and their number.
-    new: Option<RowKeeper>,
+    new: Option<TuplestoreWriter>,
     count: u64,
 }
 
@@ -58,7 +58,7 @@ impl Step for Recursive {
         if !self.begun {
             self.begun = true;
             self.step = Some(start(&plan.left, rt.state));
-            self.new = Some(RowKeeper::new(rt.exec));
+            self.new = Some(TuplestoreWriter::new(rt.exec));
         }
         loop {
             rt.tick()?;
@@ -89,8 +89,8 @@ impl Step for Recursive {
                 return Ok(false);
             }
             self.count = 0;
-            let new = self.new.replace(RowKeeper::new(rt.exec));
-            let new = new.map(RowKeeper::finish).transpose()?;
+            let new = self.new.replace(TuplestoreWriter::new(rt.exec));
+            let new = new.map(TuplestoreWriter::finish).transpose()?;
             set_working(rt.state, plan, new);
             self.step = Some(start(&plan.right, rt.state));
         }
@@ -99,7 +99,7 @@ impl Step for Recursive {
 
 /// Sets the working rows of the second term, and forgets the results computed from the last turn's
 /// working rows.
-fn set_working(state: &mut State, plan: &RecursivePlan, rows: Option<KeptRows>) {
+fn set_working(state: &mut State, plan: &RecursivePlan, rows: Option<Tuplestore>) {
     if state.working.len() <= plan.number {
         state.working.resize(plan.number + 1, None);
     }

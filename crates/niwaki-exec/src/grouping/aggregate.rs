@@ -9,7 +9,7 @@ use niwaki_expr::plan::PlanNode;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
-use super::together::take_together;
+use super::parallel_groups::take_together;
 use crate::batches;
 use crate::grouping::groups::{self, Grouping, Groups};
 use crate::step::spill::{Partition, reader};
@@ -42,7 +42,7 @@ impl Aggregate {
         };
         let grouping = Grouping { exprs, calls, sets };
         if groups::run_in_batches(exprs, calls)
-            && let Some(mut step) = batches::start::start(input)
+            && let Some(mut step) = batches::batch_start::start(input)
         {
             let mut groups = Groups::new(grouping, true, 0, rt)?;
             let launched = take_together(&mut groups, grouping, &mut *step, *workers, rt)?;

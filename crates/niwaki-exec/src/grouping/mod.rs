@@ -4,7 +4,7 @@ pub(crate) mod aggregate;
 pub(crate) mod distinct;
 pub(crate) mod groups;
 pub(crate) mod ordered_input;
+pub(crate) mod parallel_groups;
 pub(crate) mod sorted_aggregate;
 pub(crate) mod states;
-pub(crate) mod together;
 pub(crate) mod unique;

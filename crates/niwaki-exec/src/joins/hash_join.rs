@@ -24,7 +24,7 @@ use niwaki_types::{
     Datum, KeyOrder, encode_key, read_tagged_into, read_tagged_row, write_tagged_row,
 };
 
-use crate::joins::step::{keeps_inner, make_room, put};
+use crate::joins::join_step::{keeps_inner, make_room, put};
 use crate::step::spill::{Partition, Partitions, count_written, reader};
 use crate::step::start::start_for;
 

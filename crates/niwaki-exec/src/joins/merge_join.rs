@@ -6,11 +6,11 @@ use std::sync::Arc;
 use niwaki_expr::expr::nested::Demand;
 use niwaki_expr::expr::{Running, Runtime, State, Step};
 use niwaki_expr::plan::{JoinKey, JoinKind, JoinPlan, PlanNode};
-use niwaki_expr::spool::{KeptReader, RowKeeper, row_bytes};
+use niwaki_expr::spool::{TuplestoreReader, TuplestoreWriter, row_bytes};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, compare};
 
-use crate::joins::step::{clear, make_room, put, taken};
+use crate::joins::join_step::{clear, make_room, put, taken};
 use crate::step::start::start_for;
 
 /// An inner row, with its values and its keys.
@@ -36,7 +36,7 @@ pub(crate) struct MergeJoin {
     ahead: Option<InnerRow>,
     /// Inner rows with equal keys, and then the rows of the group that found no room in memory.
     group: Vec<InnerRow>,
-    rest: Option<KeptReader>,
+    rest: Option<TuplestoreReader>,
     /// A row from `rest`.
     kept: Vec<Datum>,
     /// The statement's memory before the group.
@@ -101,7 +101,7 @@ impl MergeJoin {
         self.group.clear();
         self.rest = None;
         rt.state.memory = self.memory;
-        let (mut held, mut rest) = (0, None::<RowKeeper>);
+        let (mut held, mut rest) = (0, None::<TuplestoreWriter>);
         while let Some(ahead) = &self.ahead {
             match order(&join.merge, &ahead.keys, keys) {
                 Ordering::Less => {}
@@ -115,14 +115,15 @@ impl MergeJoin {
                         self.group.extend(self.ahead.take());
                     } else {
                         let exec = &*rt.exec;
-                        let none = || RowKeeper::within(exec.temp.cloned(), exec.temp_chunk, 0);
+                        let none =
+                            || TuplestoreWriter::within(exec.temp.cloned(), exec.temp_chunk, 0);
                         rest.get_or_insert_with(none).push(&ahead.values)?;
                     }
                 }
             }
             self.read(join, rt)?;
         }
-        self.rest = rest.map(RowKeeper::finish).transpose()?.map(|rest| rest.read());
+        self.rest = rest.map(TuplestoreWriter::finish).transpose()?.map(|rest| rest.read());
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use niwaki_expr::expr::nested::{argument_values, call_outside};
 use niwaki_expr::expr::{Expr, Runtime, State, UserFunction};
 use niwaki_expr::plan::{BodyStatement, FunctionBody};
 use niwaki_expr::query::ResultShape;
-use niwaki_expr::spool::{KeptReader, RowKeeper};
+use niwaki_expr::spool::{TuplestoreReader, TuplestoreWriter};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::types::format_oid;
 use niwaki_types::{Datum, Record, TypeOid, UserTypes};
@@ -71,8 +71,8 @@ pub(crate) fn set_rows(
     width: Option<usize>,
     row: &[Datum],
     rt: &mut Runtime<'_, '_>,
-) -> Result<KeptReader> {
-    let mut found = RowKeeper::new(rt.exec);
+) -> Result<TuplestoreReader> {
+    let mut found = TuplestoreWriter::new(rt.exec);
     let values = argument_values(function, arguments, row, rt)?;
     let body = body_of(function, rt)?;
     let nothing = vec![Datum::Null; width.unwrap_or(1)];
@@ -182,7 +182,7 @@ fn run_inside(
             let change = statement.writes.then_some(statement.tag);
             rt.exec.store.begin_nested(change).map_err(within)?;
         }
-        let noted = rt.exec.ends.noted();
+        let queued = rt.exec.after_triggers.queued();
         let mut state = State::of_statement(rt.state.executor, rt.state.functions.clone());
         state.memory = rt.state.memory;
         let mut inner = Runtime { exec: &mut *rt.exec, params: arguments, state: &mut state };
@@ -192,8 +192,8 @@ fn run_inside(
             rt.exec.store.end_nested();
         }
         done.map_err(within)?;
-        let ends = rt.exec.ends;
-        ends.end(noted, rt.exec).map_err(within)?;
+        let after_triggers = rt.exec.after_triggers;
+        after_triggers.end(queued, rt.exec).map_err(within)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use niwaki_expr::expr::json_records::{composite, each, evaluated, refuse_no_row};
 use niwaki_expr::expr::{Expr, Runtime};
 use niwaki_expr::query::JsonRecords;
-use niwaki_expr::spool::{KeptReader, RowKeeper};
+use niwaki_expr::spool::{TuplestoreReader, TuplestoreWriter};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, TypeOid};
 
@@ -13,9 +13,9 @@ pub(crate) fn rows(
     arguments: &[Expr],
     row: &[Datum],
     rt: &mut Runtime<'_, '_>,
-) -> Result<KeptReader> {
+) -> Result<TuplestoreReader> {
     let values = evaluated(arguments, row, rt)?;
-    let mut found = RowKeeper::new(rt.exec);
+    let mut found = TuplestoreWriter::new(rt.exec);
     each(records, &values, rt, &mut |row| found.push(&row))?;
     Ok(found.finish()?.read())
 }

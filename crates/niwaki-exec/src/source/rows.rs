@@ -8,7 +8,7 @@ use niwaki_expr::expr::{Expr, Running, Runtime, Step};
 use niwaki_expr::function::{Eval, Function};
 use niwaki_expr::plan::PlanNode;
 use niwaki_expr::query::{SetFunction, fields_of_rows};
-use niwaki_expr::spool::{KeptReader, RowKeeper};
+use niwaki_expr::spool::{TuplestoreReader, TuplestoreWriter};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::growing::charge_parts;
 use niwaki_types::{Datum, Numeric, Record, TypeOid, datetime};
@@ -255,12 +255,12 @@ fn function_rows(
     arguments: &[Expr],
     row: &[Datum],
     rt: &mut Runtime<'_, '_>,
-) -> Result<KeptReader> {
+) -> Result<TuplestoreReader> {
     let Eval::Rows(rows) = &function.eval else {
         return Err(SqlError::internal("a function of several columns that has none"));
     };
     let values = arguments.iter().map(|a| a.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
-    let mut found = RowKeeper::new(rt.exec);
+    let mut found = TuplestoreWriter::new(rt.exec);
     if !values.iter().any(Datum::is_null) {
         (rows.body)(rt.exec, &values, &mut |row| found.push(&row))?;
     }
@@ -270,7 +270,7 @@ fn function_rows(
 enum Rows {
     NotStarted,
     List { rows: Vec<Vec<Datum>>, next: usize },
-    Kept(KeptReader),
+    Kept(TuplestoreReader),
     Shared(SharedReader),
     Set { values: SetValues, number: i64 },
     Running { step: Running, outer: Vec<Datum>, inner: Vec<Datum> },

@@ -10,7 +10,7 @@
 use niwaki_env::memory;
 use niwaki_expr::expr::Runtime;
 use niwaki_expr::expr::measure::SpaceUse;
-use niwaki_expr::spool::{KeptRows, KeyTable, RowKeeper, checked};
+use niwaki_expr::spool::{KeyTable, Tuplestore, TuplestoreWriter, checked};
 use niwaki_parse::error::Result;
 use niwaki_table::{KeyedRows, Run, RunWriter};
 use niwaki_types::{ColumnType, Datum, read_tagged_into, write_tagged_row};
@@ -113,13 +113,13 @@ impl SeenRows {
         &mut self,
         rt: &mut Runtime<'_, '_>,
         width: usize,
-    ) -> Result<Option<KeptRows>> {
+    ) -> Result<Option<Tuplestore>> {
         let Some(beyond) = &mut self.beyond else { return Ok(None) };
         if beyond.in_doubt.records == 0 {
             return Ok(None);
         }
         let mut rest = beyond.in_doubt.take(rt)?;
-        let mut new = RowKeeper::new(rt.exec);
+        let mut new = TuplestoreWriter::new(rt.exec);
         let mut row = vec![Datum::Null; width];
         // Ends: each turn decides at least one of the remaining rows.
         while rest.records() > 0 {

@@ -9,7 +9,7 @@ use niwaki_types::{Datum, TypeOid};
 
 use super::frame::{FrameRows, Frames};
 use super::partition::Partition;
-use super::rows::Cursor;
+use super::partition_rows::Cursor;
 
 /// The row for which a value is wanted, and the row's frame.
 pub(super) struct Place<'p> {

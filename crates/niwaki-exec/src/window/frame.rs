@@ -11,7 +11,7 @@ use niwaki_types::Datum;
 
 use super::distance::{Side, within};
 use super::partition::Partition;
-use super::rows::Cursor;
+use super::partition_rows::Cursor;
 
 /// The rows of a frame: up to three runs of row numbers, in order and not empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Window functions: sorted rows go on with the functions' results behind their values.
 //!
 //! The step reads the rows of a [`partition`] as far as the current row's frame or a function needs
-//! them. It keeps them in [`rows`] as long as a call may look back. [`frame`] finds the rows that
-//! the current row's calls read ([`distance`] decides how far values are apart). [`calls`] holds
-//! the state of each function.
+//! them. It keeps them in [`partition_rows`] as long as a call may look back. [`frame`] finds the
+//! rows that the current row's calls read ([`distance`] decides how far values are apart).
+//! [`calls`] holds the state of each function.
 //!
 //! A partition of any size needs little memory if its frames move along, or if its functions do not
 //! depend on frames. The step keeps rows within `work_mem`, and the rest in a file.
@@ -12,7 +12,7 @@ mod calls;
 mod distance;
 mod frame;
 mod partition;
-mod rows;
+mod partition_rows;
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use niwaki_types::Datum;
 use self::calls::{CallState, Place};
 use self::frame::Frames;
 use self::partition::Partition;
-use self::rows::Cursor;
+use self::partition_rows::Cursor;
 
 /// The number of rows between two removals of rows that no call needs.
 const ROWS_PER_TRIM: u64 = 64;

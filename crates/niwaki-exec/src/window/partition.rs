@@ -8,7 +8,7 @@ use niwaki_expr::query::Window;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
-use super::rows::{Cursor, Rows};
+use super::partition_rows::{Cursor, Rows};
 use crate::step::start::start;
 
 /// The partition at hand, with the kept values of its rows. Behind a row's values stands the number

@@ -22,7 +22,7 @@ use super::{
 use crate::context::ExecContext;
 use crate::function::{Eval, Function};
 use crate::plan::FunctionBodies;
-use crate::spool::KeptRows;
+use crate::spool::Tuplestore;
 
 /// The context that expressions read besides their row.
 pub struct Runtime<'r, 'c> {
@@ -58,7 +58,7 @@ pub struct State {
     /// Rows of WITH queries that do not depend on outer rows, by the query's number.
     pub(crate) shared: Vec<Option<SharedRows>>,
     /// Working rows of recursive queries, by the numbers of the WITH queries.
-    pub working: Vec<Option<KeptRows>>,
+    pub working: Vec<Option<Tuplestore>>,
     /// Rows since the last check for interrupts.
     pub(crate) ticks: u32,
     /// A flag that is true once another thread of a parallel step has failed.

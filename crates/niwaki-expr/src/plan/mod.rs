@@ -7,10 +7,10 @@ mod backward;
 mod called;
 mod constant;
 mod estimate;
-mod function;
+mod function_body;
 mod pruning;
 mod scan;
-mod window;
+mod window_plan;
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ use crate::query::{
 pub use append::{AppendMember, AppendPlan, SYSTEM, is_early};
 pub use called::CalledFunctions;
 pub use estimate::Estimate;
-pub use function::{BodyStatement, FunctionBodies, FunctionBody};
+pub use function_body::{BodyStatement, FunctionBodies, FunctionBody};
 pub use pruning::{key_compatible, possible_leaves};
 pub use scan::{BitmapPath, BitmapPlan, IndexPath, KeyCondition, PathPlan, ScanPlan};
-pub use window::{WindowCalls, WindowPlan};
+pub use window_plan::{WindowCalls, WindowPlan};
 
 /// A nested query with its own rows.
 #[derive(Clone, Debug)]

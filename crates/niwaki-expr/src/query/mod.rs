@@ -7,13 +7,13 @@
 mod calls;
 mod change;
 mod conditions;
+mod equality;
 mod function;
 mod grouping_sets;
 mod growth;
-mod same;
+mod query_walk;
 mod slots;
 mod trigger;
-mod walk;
 mod window;
 
 use std::sync::Arc;
@@ -32,12 +32,12 @@ pub use conditions::{
 pub use function::{JsonRecords, ResultShape, SetFunction, fields_of_rows};
 pub use grouping_sets::{CUBE_MAX, GroupingClause, GroupingItem, GroupingSets, SETS_MAX};
 pub use growth::{DEPTH_MAX, Growth, count_named, depth, nodes};
+pub use query_walk::{
+    expr_outer_slots, expr_outer_slots_mut, has_query, reads_slots, shift_depth, volatile_inside,
+};
 pub use slots::SlotRange;
 pub use trigger::{
     RowName, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall, TriggerStep,
-};
-pub use walk::{
-    expr_outer_slots, expr_outer_slots_mut, has_query, reads_slots, shift_depth, volatile_inside,
 };
 pub use window::{
     Bound, Exclusion, Frame, FrameMode, Window, WindowBody, WindowCall, Windowing, is_constant,

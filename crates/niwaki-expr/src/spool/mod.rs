@@ -1,18 +1,18 @@
 //! Rows kept for later, in memory and in temporary files, and tables of keys.
 
-mod kept_rows;
 mod key_chains;
 mod key_table;
+mod tuplestore;
 
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_table::{KeyedRow, KeyedRows};
 use niwaki_types::Datum;
 use niwaki_types::growing::value_bytes;
 
-pub use kept_rows::Memory;
-pub use kept_rows::{KeptReader, KeptRows, RowKeeper};
 pub use key_chains::{END, KeyChains, NumberChains, grown};
 pub use key_table::KeyTable;
+pub use tuplestore::Memory;
+pub use tuplestore::{Tuplestore, TuplestoreReader, TuplestoreWriter};
 
 /// Returns the approximate bytes of a kept row.
 #[inline]

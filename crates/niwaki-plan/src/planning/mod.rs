@@ -6,16 +6,16 @@ mod comparison;
 mod cost;
 mod derived;
 mod estimate;
-mod extremes;
 mod group_count;
 mod index_path;
 mod joins;
+mod min_max;
 mod parallel;
 mod planner;
 mod scan;
 mod selectivity;
+mod system_view_key;
 mod tid_path;
-mod virtual_key;
 mod window_order;
 
 pub use estimate::estimate;

@@ -7,7 +7,7 @@ use niwaki_expr::query::reads_only;
 use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
 
 use super::derived::{boolean, pattern};
-use crate::ahead;
+use crate::early_evaluation;
 
 /// Default selectivity of an equality without statistics.
 pub(super) const EQUAL: f64 = 0.005;
@@ -316,7 +316,7 @@ fn guess(expr: &Expr, now: i64) -> Option<Datum> {
     if !is_settled {
         return None;
     }
-    ahead::value(expr, now)
+    early_evaluation::value(expr, now)
 }
 
 type BoundOwned = Option<(Expr, bool)>;

@@ -3,7 +3,7 @@
 //! Immutable functions of constants are computed, so no row computes them again. A condition such
 //! as `day < date '1994-01-01' + interval '1 year'` becomes a bound of a scan, and its share of the
 //! rows can be estimated. An expression that fails stays unchanged, and fails when it is needed. An
-//! expression that takes long is also left to the rows ([`ahead`]).
+//! expression that takes long is also left to the rows ([`early_evaluation`]).
 //!
 //! Conditions that compare a date as a timestamp are rewritten to compare it as a date, which an
 //! index on dates supports.
@@ -20,7 +20,7 @@ use niwaki_parse::error::Result;
 use niwaki_parse::types::category;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use crate::ahead;
+use crate::early_evaluation;
 
 const DAY: i64 = 86_400_000_000;
 
@@ -121,7 +121,7 @@ pub(super) fn fold(expr: &mut Expr) {
         expr.for_each_child(&mut |child| failing = failing || child.any(&mut fails));
         (!failing).then_some(Datum::Null)
     } else if is_of_constants(expr) && is_immutable(expr) {
-        ahead::value(expr, 0)
+        early_evaluation::value(expr, 0)
     } else {
         None
     };

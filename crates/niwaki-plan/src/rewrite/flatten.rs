@@ -14,7 +14,7 @@ use niwaki_parse::error::Result;
 use niwaki_types::work;
 
 use super::Level;
-use super::nulls::null_with;
+use super::strictness::null_with;
 
 /// Work units of pulling a query up, for each item of the level: the item's tree is rebuilt.
 const ITEM_UNITS: usize = 512;

@@ -3,8 +3,8 @@
 //! Steps, in this order, the innermost queries first:
 //!
 //! 0. Calls of users' functions are inlined if the body is one expression ([`inline_call`]). An
-//!    unneeded order is removed (`orders`).
-//! 1. A WITH query with a single reference becomes a FROM item (`shared`). Constants in
+//!    unneeded order is removed (`unneeded_order`).
+//! 1. A WITH query with a single reference becomes a FROM item (`inline_with`). Constants in
 //!    conditions are computed (`constants`). Common conjuncts are moved out of ORs
 //!    (`common_parts`).
 //! 2. EXISTS, IN and = ANY under AND become semi joins, NOT EXISTS becomes an anti join
@@ -23,14 +23,14 @@ mod common_parts;
 mod constants;
 mod equalities;
 mod flatten;
-mod nulls;
-mod orders;
+mod inline_with;
 mod outer_joins;
 mod push_down;
-mod shared;
+mod strictness;
 mod sublinks;
 #[cfg(test)]
 mod tests;
+mod unneeded_order;
 
 pub use constants::Values;
 pub(crate) use sublinks::{AskedOnce, asked_once};
@@ -116,7 +116,7 @@ impl Rewriter<'_, '_> {
     fn body(&mut self, query: &mut Query) {
         match &mut query.body {
             Body::Select(select) => {
-                orders::leave_out(select);
+                unneeded_order::leave_out(select);
                 self.level(&mut level_of(select));
             }
             Body::Values(_) => {}

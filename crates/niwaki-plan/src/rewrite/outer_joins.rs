@@ -3,7 +3,7 @@
 use niwaki_expr::expr::{Expr, ExprKind};
 use niwaki_expr::query::{From, FromItem, JoinTree, JoinType, SlotRange};
 
-use super::nulls::refused;
+use super::strictness::refused;
 
 /// Turns outer joins into inner ones, full joins into left ones, and left joins into anti joins. It
 /// does so if conditions above the join refuse the other rows.

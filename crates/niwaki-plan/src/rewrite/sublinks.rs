@@ -12,7 +12,7 @@ use niwaki_expr::query::{
 use niwaki_types::{Datum, TypeOid};
 
 use super::flatten::{merge, moved};
-use super::nulls::is_never_null;
+use super::strictness::is_never_null;
 use super::{Level, hoist};
 
 /// Turns the level's EXISTS, IN and ANY conditions into joins, if that is correct.

@@ -98,7 +98,7 @@ fn what_people_write_is_put_into_one_query() {
 
 #[test]
 fn constants_of_a_statement_have_one_bound_together() {
-    let _account = crate::ahead::of_statement();
+    let _account = crate::early_evaluation::open_account();
     let constants = vec!["length(repeat('x', 900000))"; 300].join(", ");
     let statement = rewritten(&format!("select {constants}, 1 + 1"));
     let StatementBody::Select(query) = &statement.body else { panic!("{constants}") };

@@ -28,7 +28,7 @@ impl Session {
             return Ok(());
         }
         let snapshot = self.open_transaction()?.snapshot()?;
-        self.with_context(&snapshot, &mut |context| context.ends.end(0, context))
+        self.with_context(&snapshot, &mut |context| context.after_triggers.end(0, context))
     }
 
     /// Checks everything before the commit.
@@ -66,7 +66,7 @@ impl Session {
         if !deferred {
             let concerned = |constraint: Oid| all || constraints.contains(&constraint);
             let (keys, references) = self.checks.deferred().waiting(concerned);
-            self.checks.noted_mut().due(keys, references);
+            self.checks.queue_mut().due(keys, references);
             self.check_after_statement()?;
             let mark = self.block.innermost().map(|level| &level.deferred);
             self.checks.deferred_mut().forget_made(mark, concerned);

@@ -209,7 +209,7 @@ impl Environment for SessionEnvironment<'_> {
             .ok_or_else(|| SqlError::internal("a transaction without a number"))
     }
 
-    fn tell(&mut self, notice: SqlError) {
+    fn queue_notice(&mut self, notice: SqlError) {
         self.warnings.push(notice);
     }
 
@@ -237,7 +237,9 @@ impl Environment for SessionEnvironment<'_> {
         if !had {
             let mode = if lock.shared { "ShareLock" } else { "ExclusiveLock" };
             let message = format!("you don't own a lock of type {mode}");
-            self.tell(SqlError::new("01000", message).with_severity(niwaki_sql::Severity::Warning));
+            self.queue_notice(
+                SqlError::new("01000", message).with_severity(niwaki_sql::Severity::Warning),
+            );
         }
         Ok(had)
     }

@@ -5,9 +5,9 @@
 //!  UPDATE, DELETE of a referenced row  ─► Action ─► refuse, delete, follow, set NULL or default
 //! ```
 //!
-//! Changes are noted as they happen (`Noted`). When their statement has ended, they are handled
-//! in the order in which they were made. Changes made meanwhile are noted behind them. Deferred
-//! constraints wait for the end of the transaction.
+//! Changes are queued as they happen (`AfterTriggerQueue`). When their statement has ended, they
+//! are handled in the order in which they were made. Changes made meanwhile are queued behind them.
+//! Deferred constraints wait for the end of the transaction.
 //!
 //! Why no row is left without the row that it refers to: a check sees the referenced row under a
 //! snapshot taken after the change, and locks the row until the transaction ends. A transaction
@@ -24,9 +24,9 @@ use niwaki_sql::{ExecContext, Result, SqlError};
 use niwaki_system::names::schema_name;
 use niwaki_types::{Datum, TextSettings};
 
-use crate::execution::at_end::AtEnd;
+use crate::execution::after_trigger_context::AfterTriggerContext;
+use crate::session::after_trigger_queue::{Change, Key};
 use crate::session::handle::Session;
-use crate::session::noted::{Change, Key};
 use crate::session::reference_plans::QueryKind;
 
 /// A constraint, while one change is handled.
@@ -54,20 +54,20 @@ impl<'s> Constraint<'s> {
 
 /// Checks and actions after statements that have ended, in the context of the session's statement.
 pub(crate) struct Following<'a, 's, 'x> {
-    pub(crate) end: &'a AtEnd<'s>,
+    pub(crate) end: &'a AfterTriggerContext<'s>,
     pub(crate) exec: &'a mut ExecContext<'x>,
 }
 
 impl Following<'_, '_, '_> {
-    /// Handles a noted change.
-    pub(crate) fn see_to(&mut self, noted: &Key) -> Result<()> {
+    /// Processes a queued change.
+    pub(crate) fn process(&mut self, reference: &Key) -> Result<()> {
         let state = self.end.state();
         // A constraint that was dropped since then needs no check and no action.
-        let Some(mut constraint) = Constraint::find(&state, noted.constraint) else {
+        let Some(mut constraint) = Constraint::find(&state, reference.constraint) else {
             return Ok(());
         };
-        constraint.changed = state.relation(noted.table);
-        match &noted.change {
+        constraint.changed = state.relation(reference.table);
+        match &reference.change {
             Change::Refers { key } => self.check_referenced(&constraint, key),
             Change::Deleted { old } => self.act(&constraint, constraint.key.on_delete, old, None),
             Change::Replaced { old, new } => {
@@ -86,11 +86,11 @@ impl Following<'_, '_, '_> {
             return Err(constraint.missing_key(key, self.exec.text));
         }
         let (constraint_oid, version) = (constraint.key.oid, self.end.plan_version());
-        if self.end.noted.borrow().was_found(constraint_oid, version, key) {
+        if self.end.queue.borrow().was_found(constraint_oid, version, key) {
             return Ok(());
         }
         if self.locks_referenced(constraint, key)? {
-            self.end.noted.borrow_mut().found(constraint_oid, version, key);
+            self.end.queue.borrow_mut().found(constraint_oid, version, key);
             return Ok(());
         }
         // With a deferred check, the referencing row may be gone again.

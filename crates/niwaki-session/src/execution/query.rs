@@ -7,9 +7,9 @@ use niwaki_catalog::FunctionVolatility;
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::walk::each_node;
 use niwaki_sql::{
-    AnalyzeContext, Calls, CommandTag, Completion, ExecContext, Execution, KeptReader, Named,
-    Planned, Progress, Result, RowKeeper, RowSink, SqlError, Statement as Analyzed,
-    TEMP_CHUNK_BYTES, ValueFor, objects_named,
+    AnalyzeContext, Calls, CommandTag, Completion, ExecContext, Execution, Named, Planned,
+    Progress, Result, RowSink, SqlError, Statement as Analyzed, TEMP_CHUNK_BYTES, TuplestoreReader,
+    TuplestoreWriter, ValueFor, objects_named,
 };
 use niwaki_storage::ReadAhead;
 use niwaki_system::names::columns_of_expression;
@@ -17,15 +17,15 @@ use niwaki_txn::{Isolation, Snapshot, TableLockMode, Transaction};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 
-use crate::execution::at_end::AtEnd;
+use crate::execution::after_trigger_context::AfterTriggerContext;
 use crate::execution::environment::SessionEnvironment;
-use crate::execution::opened::Opened;
+use crate::execution::open_statements::OpenStatements;
 use crate::execution::planning::{lock_relations, planner_settings};
 use crate::execution::source::SessionSource;
 use crate::execution::store::{TableStore, read_only};
 use crate::session::epoch::UNIX_TO_POSTGRES_US;
 use crate::session::handle::Session;
-use crate::session::running::Running;
+use crate::session::running_query::Running;
 
 /// Least memory in bytes that a statement may hold for values that must stay in memory (an
 /// `array_agg`), even if `work_mem` is smaller.
@@ -129,8 +129,11 @@ impl Session {
     pub fn start(&mut self, planned: &Arc<Planned>, parameters: Vec<Datum>) -> Result<Running> {
         if planned.tag() != CommandTag::Select || planned.changes_in_with() {
             let work_mem = self.settings.hot().work_mem_bytes;
-            let mut rows =
-                RowKeeper::within(Some(self.buffers.temp().clone()), TEMP_CHUNK_BYTES, work_mem);
+            let mut rows = TuplestoreWriter::within(
+                Some(self.buffers.temp().clone()),
+                TEMP_CHUNK_BYTES,
+                work_mem,
+            );
             let completion = self.run_planned(planned, &parameters, &mut rows)?;
             return Ok(Running::Rows { rows: rows.finish()?.read(), completion });
         }
@@ -201,8 +204,8 @@ impl Session {
         let (work, lookup, scratch, temp) = self.buffers.parts();
         temp.quota().set_limit(hot.temp_file_limit_bytes);
         let statement_started_us = self.command.started_us();
-        let (noted, deferred, plans) = self.checks.parts();
-        let noted = RefCell::new(noted);
+        let (queue, deferred, plans) = self.checks.parts();
+        let queue = RefCell::new(queue);
         let mut store = TableStore {
             transaction,
             snapshot,
@@ -216,7 +219,7 @@ impl Session {
             },
             locked: true,
             nested: Vec::new(),
-            noted: &noted,
+            queue: &queue,
             helpers: Some(self.directory.helpers().limited(hot.parallel_workers_of_all)),
         };
         let settings = RefCell::new(&mut self.settings);
@@ -227,7 +230,7 @@ impl Session {
             session: self.identity.control().backend(),
             path: &path,
             settings: &settings,
-            opened: Opened { portals: &self.portals, statements: &self.statements },
+            open: OpenStatements { portals: &self.portals, statements: &self.statements },
         };
         let mut environment = SessionEnvironment {
             env: self.directory.env(),
@@ -245,13 +248,13 @@ impl Session {
             user: self.identity.user(),
             statement_started_us,
         };
-        let ends = AtEnd {
+        let after_triggers = AfterTriggerContext {
             transaction,
             settings: &settings,
             catalog: &catalog,
             deferred: RefCell::new(deferred),
             plans: RefCell::new(plans),
-            noted: &noted,
+            queue: &queue,
         };
         let mut context = ExecContext {
             store: &mut store,
@@ -267,7 +270,7 @@ impl Session {
             temp_chunk: TEMP_CHUNK_BYTES,
             scratch,
             definitions: niwaki_sql::definitions(),
-            ends: &ends,
+            after_triggers: &after_triggers,
             calls: Calls::default(),
         };
         run(&mut context)
@@ -454,7 +457,7 @@ impl Session {
 /// Gives rows of a query that has run to its end: up to `max_rows` rows (0: all), or until `out` is
 /// full.
 fn give(
-    rows: &mut KeptReader,
+    rows: &mut TuplestoreReader,
     completion: Completion,
     max_rows: u64,
     out: &mut dyn RowSink,

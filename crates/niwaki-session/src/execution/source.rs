@@ -13,6 +13,7 @@ use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_nbtree::Index;
 use niwaki_sql::settings::{Context, Kind, Settings, Unit};
 use niwaki_storage::{BlockNumber, BlocksAhead, Fork, PageId, ReadAhead, RelFileId, Xid};
+use niwaki_system::live_views::{PROGRESS, PROGRESS_VACUUM};
 use niwaki_system::monitor::activity::{BackendType, State};
 use niwaki_system::monitor::background_tasks::{self, TASKS};
 use niwaki_system::monitor::index_counters::{self, STAT_INDEXES};
@@ -24,13 +25,12 @@ use niwaki_system::monitor::statistics::{
 };
 use niwaki_system::monitor::table_counters::{self, STAT_TABLES};
 use niwaki_system::names::schema_name;
-use niwaki_system::own::{PROGRESS, PROGRESS_VACUUM};
 use niwaki_table::Visits;
 use niwaki_txn::{LockKey, TableId};
 use niwaki_types::{Datum, Interval, Numeric, TimeZone, TypeOid};
 
 use crate::directory::Directory;
-use crate::execution::opened::Opened;
+use crate::execution::open_statements::OpenStatements;
 use crate::session::epoch::UNIX_TO_POSTGRES_US;
 
 type Result<T> = niwaki_catalog::Result<T>;
@@ -43,7 +43,7 @@ pub(crate) struct SessionSource<'s> {
     pub(crate) session: i32,
     pub(crate) path: &'s SearchPath,
     pub(crate) settings: &'s RefCell<&'s mut Settings>,
-    pub(crate) opened: Opened<'s>,
+    pub(crate) open: OpenStatements<'s>,
 }
 
 fn text(value: impl AsRef<str>) -> Datum {
@@ -226,8 +226,8 @@ impl SystemSource for SessionSource<'_> {
             MEMORY => memory::rows(row),
             "pg_stat_bgwriter" => self.writer_rows(row),
             "pg_timezone_names" => self.zone_rows(row),
-            "pg_cursors" => self.opened.cursor_rows(row),
-            "pg_prepared_statements" => self.opened.statement_rows(row),
+            "pg_cursors" => self.open.cursor_rows(row),
+            "pg_prepared_statements" => self.open.statement_rows(row),
             "pg_stat_ssl" => self.plain_rows(1, row),
             "pg_stat_gssapi" => self.plain_rows(2, row),
             _ => Ok(()),

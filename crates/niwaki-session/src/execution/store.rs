@@ -23,9 +23,9 @@ use niwaki_txn::{
 use niwaki_types::{ColumnMask, Datum, Vector};
 
 use crate::execution::scan::{PagePlace, Scan, SeenTable, blocks_of};
+use crate::session::after_trigger_queue::AfterTriggerQueue;
 use crate::session::epoch::UNIX_TO_POSTGRES_US;
 use crate::session::errors::of_table;
-use crate::session::noted::Noted;
 
 /// The session's transaction and the statement's snapshot, as the executor uses them.
 pub(crate) struct TableStore<'s> {
@@ -40,7 +40,7 @@ pub(crate) struct TableStore<'s> {
     /// again.
     pub(crate) locked: bool,
     /// Notes of changes that concern constraints, and of triggers to fire later.
-    pub(crate) noted: &'s RefCell<&'s mut Noted>,
+    pub(crate) queue: &'s RefCell<&'s mut AfterTriggerQueue>,
     /// Statements inside the running one, outermost first.
     pub(crate) nested: Vec<NestedStatement>,
     /// Threads that may help the statement to read (parallel workers).
@@ -77,8 +77,8 @@ impl SharedStore for Shared {
     fn with_store(&self, state: &CatalogState, work: &mut dyn FnMut(&mut dyn Store)) {
         let transaction = self.readers.transaction();
         let (mut buffers, mut lookup) = (Workspace::default(), Lookup::default());
-        let mut noted = Noted::default();
-        let noted = RefCell::new(&mut noted);
+        let mut queue = AfterTriggerQueue::default();
+        let queue = RefCell::new(&mut queue);
         work(&mut TableStore {
             transaction: &transaction,
             snapshot: &self.snapshot,
@@ -87,7 +87,7 @@ impl SharedStore for Shared {
             lookup: &mut lookup,
             read_ahead: self.read_ahead,
             locked: true,
-            noted: &noted,
+            queue: &queue,
             nested: Vec::new(),
             helpers: None,
         });
@@ -176,7 +176,7 @@ impl TableStore<'_> {
     fn note_doubtful_keys(&mut self) {
         let keys = self.work.take_deferred();
         if !keys.is_empty() {
-            self.noted.borrow_mut().doubtful(keys);
+            self.queue.borrow_mut().doubtful(keys);
         }
     }
 
@@ -410,7 +410,7 @@ impl Store for TableStore<'_> {
         let tid = table(relation)?
             .insert(self.transaction, row, self.work)
             .map_err(|e| of_table(e, relation, self.state))?;
-        self.noted.borrow_mut().inserted(relation, row);
+        self.queue.borrow_mut().inserted(relation, row);
         Ok(tid)
     }
 
@@ -427,7 +427,7 @@ impl Store for TableStore<'_> {
             .map_err(|e| of_table(e, relation, self.state))?;
         Ok(match outcome {
             Upsert::Inserted(tid) => {
-                self.noted.borrow_mut().inserted(relation, row);
+                self.queue.borrow_mut().inserted(relation, row);
                 ConflictOutcome::Inserted(tid)
             }
             Upsert::Conflict => ConflictOutcome::Conflict,
@@ -468,7 +468,7 @@ impl Store for TableStore<'_> {
             outcome => outcome,
         };
         if let UpdateOutcome::Done { .. } = outcome {
-            self.noted.borrow_mut().updated(relation, self.catalog(), old, new);
+            self.queue.borrow_mut().updated(relation, self.catalog(), old, new);
         }
         self.outcome(relation, outcome)
     }
@@ -485,7 +485,7 @@ impl Store for TableStore<'_> {
             .delete(self.transaction, seen(&self.nested, self.snapshot), target)
             .map_err(|e| of_table(e, relation, self.state))?;
         if let UpdateOutcome::Done { .. } = outcome {
-            self.noted.borrow_mut().deleted(relation, self.catalog(), old);
+            self.queue.borrow_mut().deleted(relation, self.catalog(), old);
         }
         self.outcome(relation, outcome)
     }
@@ -502,15 +502,15 @@ impl Store for TableStore<'_> {
             .delete_moved(self.transaction, seen(&self.nested, self.snapshot), target)
             .map_err(|e| of_table(e, relation, self.state))?;
         if let UpdateOutcome::Done { .. } = outcome {
-            self.noted.borrow_mut().left(relation, self.catalog(), old);
+            self.queue.borrow_mut().left(relation, self.catalog(), old);
         }
         self.outcome(relation, outcome)
     }
 
     fn moved(&mut self, relation: &Relation, old: &[Datum], new: Option<&[Datum]>) -> Result<()> {
         match new {
-            Some(new) => self.noted.borrow_mut().replaced(relation, self.catalog(), old, new),
-            None => self.noted.borrow_mut().deleted(relation, self.catalog(), old),
+            Some(new) => self.queue.borrow_mut().replaced(relation, self.catalog(), old, new),
+            None => self.queue.borrow_mut().deleted(relation, self.catalog(), old),
         }
         Ok(())
     }
@@ -589,7 +589,7 @@ impl Store for TableStore<'_> {
     }
 
     fn fire_later(&mut self, trigger: Box<dyn FiredTrigger>) -> Result<()> {
-        self.noted.borrow_mut().fired(trigger);
+        self.queue.borrow_mut().fired(trigger);
         Ok(())
     }
 

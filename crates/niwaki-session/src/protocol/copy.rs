@@ -280,7 +280,7 @@ impl Session {
             },
         )?;
         if !relation.foreign_keys.is_empty() {
-            rows.iter().for_each(|row| self.checks.noted_mut().inserted(relation, row));
+            rows.iter().for_each(|row| self.checks.queue_mut().inserted(relation, row));
         }
         Ok(())
     }

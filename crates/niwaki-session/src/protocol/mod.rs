@@ -4,7 +4,7 @@
 //! - `custom_plans`: plans for the values of parameters.
 //! - `copy_file`, `copy_lines`, `copy_filter`, `copy`: COPY.
 //! - `cursor`, `prepared`: cursors and prepared statements in SQL.
-//! - `maintain`, `databases`, `notify`: VACUUM and ANALYZE, databases, messages.
+//! - `vacuum`, `databases`, `notify`: VACUUM and ANALYZE, databases, messages.
 //! - `utility`: dispatches utility statements, those of data definition included.
 //! - `simple`, `extended`: the two protocols of queries.
 
@@ -16,9 +16,9 @@ pub(crate) mod cursor;
 pub(crate) mod custom_plans;
 pub(crate) mod databases;
 pub(crate) mod extended;
-pub(crate) mod maintain;
 pub(crate) mod notify;
 pub(crate) mod portal_rows;
 pub(crate) mod prepared;
 pub(crate) mod simple;
 pub(crate) mod utility;
+pub(crate) mod vacuum;

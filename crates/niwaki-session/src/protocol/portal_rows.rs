@@ -1,12 +1,12 @@
 //! Movement of portals: forward over computed rows, and back over kept rows.
 
 use niwaki_sql::utility::{FetchCount, FetchTo};
-use niwaki_sql::{NumberedRows, Progress, Result, RowSink, SqlError, TEMP_CHUNK_BYTES};
+use niwaki_sql::{Progress, RandomAccessTuplestore, Result, RowSink, SqlError, TEMP_CHUNK_BYTES};
 use niwaki_types::Datum;
 
 use crate::session::handle::Session;
 use crate::session::portal::{Kept, Place, Portal, PortalState};
-use crate::session::running::Running;
+use crate::session::running_query::Running;
 use crate::session::statement::Action;
 
 /// Number of kept rows between two checks for interrupts.
@@ -23,7 +23,7 @@ impl RowSink for Nowhere {
 
 /// Row sink that counts rows, keeps them if `kept` is set, and passes them on.
 struct Passing<'p> {
-    kept: Option<&'p mut NumberedRows>,
+    kept: Option<&'p mut RandomAccessTuplestore>,
     out: &'p mut dyn RowSink,
     /// Set when the client gets the kept rows in binary form.
     binary: bool,
@@ -91,7 +91,11 @@ impl Session {
     pub(crate) fn new_kept(&self, before: u64) -> Kept {
         let work_mem = self.settings.hot().work_mem_bytes;
         Kept {
-            rows: NumberedRows::new(self.buffers.temp().clone(), TEMP_CHUNK_BYTES, work_mem),
+            rows: RandomAccessTuplestore::new(
+                self.buffers.temp().clone(),
+                TEMP_CHUNK_BYTES,
+                work_mem,
+            ),
             before,
         }
     }

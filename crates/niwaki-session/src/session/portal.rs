@@ -15,11 +15,13 @@
 
 use std::sync::Arc;
 
-use niwaki_sql::{ColumnInfo, Completion, CursorTable, NumberedRows, Result, RowSink, SqlError};
+use niwaki_sql::{
+    ColumnInfo, Completion, CursorTable, RandomAccessTuplestore, Result, RowSink, SqlError,
+};
 use niwaki_types::Datum;
 
 use crate::result::{ResultFormats, ResultSink};
-use crate::session::running::Running;
+use crate::session::running_query::Running;
 use crate::session::statement::{Action, Statement};
 
 /// A statement with values for its parameters, ready to run or running.
@@ -86,7 +88,7 @@ pub(crate) struct Place {
 
 /// Kept rows, with the number of rows that came before them.
 pub(crate) struct Kept {
-    pub(crate) rows: NumberedRows,
+    pub(crate) rows: RandomAccessTuplestore,
     pub(crate) before: u64,
 }
 
@@ -100,7 +102,7 @@ impl Kept {
 
 /// Row sink that keeps rows which the client asks for in parts, and passes everything else on.
 pub(crate) struct Keeping<'k> {
-    rows: &'k mut NumberedRows,
+    rows: &'k mut RandomAccessTuplestore,
     out: &'k mut dyn ResultSink,
 }
 

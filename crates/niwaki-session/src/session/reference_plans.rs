@@ -1,4 +1,4 @@
-//! State of foreign keys: the notes of a statement, and the plans of queries that check them.
+//! State of foreign keys: the after-trigger queue, and the plans of queries that check them.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use niwaki_catalog::Oid;
 use niwaki_env::hash::HashMap;
 use niwaki_sql::Planned;
 
-use crate::session::noted::Noted;
+use crate::session::after_trigger_queue::AfterTriggerQueue;
 
 /// Foreign key state of a session.
 #[derive(Default)]
 pub(crate) struct ForeignKeys {
-    /// Notes of the running statement's changes.
-    pub(crate) noted: Noted,
+    /// Work for the end of the running statement.
+    pub(crate) queue: AfterTriggerQueue,
     /// Plans of the queries that check constraints.
     pub(crate) plans: Plans,
 }

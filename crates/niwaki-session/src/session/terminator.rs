@@ -18,7 +18,7 @@ impl Terminator {
     }
 
     /// Returns whether the session was asked to end, or has ended.
-    pub fn is_told(&self) -> bool {
+    pub fn is_terminated(&self) -> bool {
         self.control.upgrade().is_none_or(|control| control.is_terminated())
     }
 

@@ -4,7 +4,7 @@ use niwaki_types::Datum;
 
 use crate::information::information_schema::{data_type, measures};
 use crate::stored_types::{composites, udt};
-use crate::table::{Computed, Emit, Reader, Result, int4, text, yes_or_no};
+use crate::system_relation::{Computed, Emit, Reader, Result, int4, text, yes_or_no};
 
 pub(crate) const USER_DEFINED_TYPES: Computed = Computed {
     name: "user_defined_types",

@@ -6,13 +6,15 @@ use niwaki_catalog::{
     CatalogState, Check, DomainDefinition, Oid, Relation, SearchPath, TypeDefinition, builtin_rows,
     builtin_value, check_oid,
 };
-use niwaki_sql::{shown_domain_check, shown_expression};
+use niwaki_sql::{deparse_domain_check, deparse_expression};
 use niwaki_types::{Datum, TypeOid};
 
 use crate::information::information_schema::{measures, place};
 use crate::names::builtin_function;
 use crate::stored_types::{self, domain_of, udt};
-use crate::table::{Computed, Emit, Reader, Result, int4, number, optional, text, yes_or_no};
+use crate::system_relation::{
+    Computed, Emit, Reader, Result, int4, number, optional, text, yes_or_no,
+};
 
 /// Returns the domains in the order of their numbers.
 fn in_order(state: &CatalogState) -> Vec<(&Arc<TypeDefinition>, &DomainDefinition)> {
@@ -29,12 +31,12 @@ pub(crate) fn shown_default(
 ) -> Option<String> {
     let text = domain.default.as_ref()?;
     let target = Some((domain.below(), definition.name.as_str()));
-    Some(shown_expression(text, None, target, state, path).unwrap_or_else(|_| text.clone()))
+    Some(deparse_expression(text, None, target, state, path).unwrap_or_else(|_| text.clone()))
 }
 
 fn shown_check(reader: &Reader<'_>, domain: &DomainDefinition, check: &Check) -> String {
     let path = reader.shown_path();
-    let shown = shown_domain_check(&check.expression, domain.below(), reader.state, &path, false);
+    let shown = deparse_domain_check(&check.expression, domain.below(), reader.state, &path, false);
     shown.unwrap_or_else(|_| check.expression.clone())
 }
 

@@ -11,7 +11,7 @@ use crate::pg_class::objects::view_definition;
 use crate::pg_class::relations::{self, kind_letter};
 use crate::roles::{DATABASE_OWNER, OWNER_NAME, ROLES, owner_of};
 use crate::stored_types;
-use crate::table::{Computed, Emit, Reader, Result, int4, optional, text, yes_or_no};
+use crate::system_relation::{Computed, Emit, Reader, Result, int4, optional, text, yes_or_no};
 
 pub(crate) const TABLES: Computed = Computed {
     name: "tables",
@@ -195,7 +195,7 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             let default = default.map(|default| {
                 let target = Some((kind, column.name.as_str()));
                 let over = column.generated.then_some(relation);
-                niwaki_sql::shown_expression(default, over, target, reader.state, &path)
+                niwaki_sql::deparse_expression(default, over, target, reader.state, &path)
                     .unwrap_or_else(|_| default.clone())
             });
             let (default, generation) =

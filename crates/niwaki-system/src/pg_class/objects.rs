@@ -9,7 +9,7 @@ use crate::class_numbers::NAMESPACE;
 use crate::names::schema_name;
 use crate::pg_class::relations::{has_triggers, kind_letter};
 use crate::roles::{DATABASE_OWNER, OWNER, OWNER_NAME, ROLES, owner_of};
-use crate::table::{Computed, Emit, Reader, Result, array, number, optional, text};
+use crate::system_relation::{Computed, Emit, Reader, Result, array, number, optional, text};
 
 pub(crate) const PG_NAMESPACE: Computed = Computed {
     name: "pg_namespace",

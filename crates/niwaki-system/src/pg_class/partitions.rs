@@ -4,7 +4,7 @@ use niwaki_catalog::{IndexColumn, Oid};
 use niwaki_types::{Datum, TypeOid};
 
 use crate::pg_class::relations::{operator_class, wanted};
-use crate::table::{Computed, Emit, Reader, Result, int4, number, small, text, vector};
+use crate::system_relation::{Computed, Emit, Reader, Result, int4, number, small, text, vector};
 
 pub(crate) const PG_INHERITS: Computed = Computed {
     name: "pg_inherits",

@@ -11,7 +11,9 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::roles::{OWNER, OWNER_NAME};
 use crate::stored_types;
-use crate::table::{Computed, Emit, Reader, Result, array, int4, number, small, text, vector};
+use crate::system_relation::{
+    Computed, Emit, Reader, Result, array, int4, number, small, text, vector,
+};
 
 /// Oids of access methods.
 const HEAP: Oid = Oid(2);
@@ -381,7 +383,7 @@ pub(crate) fn whole_text(
     state: &CatalogState,
 ) -> String {
     let path = state.search_path(&[], OWNER_NAME);
-    niwaki_sql::shown_expression(written, over, target, state, &path)
+    niwaki_sql::deparse_expression(written, over, target, state, &path)
         .unwrap_or_else(|_| written.to_owned())
 }
 

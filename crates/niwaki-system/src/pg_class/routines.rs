@@ -11,7 +11,7 @@ use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use crate::names::schema_name;
 use crate::roles::OWNER;
-use crate::table::{
+use crate::system_relation::{
     Computed, Emit, Reader, Result, array, int4, number, optional, small, text, vector,
 };
 

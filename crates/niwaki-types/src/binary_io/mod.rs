@@ -1,19 +1,19 @@
 //! Values in the binary format of the wire protocol.
 //!
-//! Containers are in `array` and `record`; they and this file call each other.
+//! Containers are in `array_binary` and `record_binary`; they and this file call each other.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
-mod array;
-mod record;
+mod array_binary;
+mod record_binary;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::datetime;
 use crate::error::{Result, TypeError, invalid_utf8, left_over};
+use crate::json::json_tree::Jsonb;
 use crate::json::path::JsonPath;
 use crate::json::raw::json_shape;
-use crate::json::value::Jsonb;
 use crate::moment::interval::Interval;
 use crate::moment::time_of_day::TimeTz;
 use crate::numeric::Numeric;
@@ -76,8 +76,8 @@ pub fn write_binary(value: &Datum, oid: TypeOid, types: &UserTypes, out: &mut Ve
             value.write_text(out);
         }
         Datum::Enum(oid, position) => types.write_label(*oid, *position, out),
-        Datum::Array(element, values) => array::write_array(*element, values, types, out),
-        Datum::Record(_, value) => record::write_record(value, types, out),
+        Datum::Array(element, values) => array_binary::write_array(*element, values, types, out),
+        Datum::Record(_, value) => record_binary::write_record(value, types, out),
     }
 }
 
@@ -200,11 +200,13 @@ fn read_other(kind: ColumnType, bytes: &[u8], types: &UserTypes) -> Result<Datum
         }
         TypeOid::PG_LSN => Datum::Lsn(u64::from_be_bytes(exactly(bytes)?)),
         oid if oid.is_enum() => Datum::Enum(oid, types.read_label(oid, text(bytes)?)?),
-        record if record.is_record() => record::read_record(record, bytes, types)?,
+        record if record.is_record() => record_binary::read_record(record, bytes, types)?,
         array => match array.element() {
-            Some(element) => {
-                array::read_array(ColumnType::with_typmod(element, kind.typmod), bytes, types)?
-            }
+            Some(element) => array_binary::read_array(
+                ColumnType::with_typmod(element, kind.typmod),
+                bytes,
+                types,
+            )?,
             None => {
                 return Err(TypeError::unsupported(format!(
                     "binary input of type oid {}",

@@ -1,6 +1,6 @@
 //! Containment in a `jsonb`: keys, items, and other values.
 
-use super::value::Jsonb;
+use super::json_tree::Jsonb;
 
 impl Jsonb {
     /// Evaluates the operator `?`. True if an object has this key, an array has this string as an

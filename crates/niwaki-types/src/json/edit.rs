@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::value::{Jsonb, JsonbArray, JsonbObject, place};
+use super::json_tree::{Jsonb, JsonbArray, JsonbObject, place};
 use crate::error::{Result, TypeError};
 use crate::work::charge::charge_parts;
 

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::value::Jsonb;
+use super::json_tree::Jsonb;
 
 impl Jsonb {
     /// Compares two whole values. Null < strings < numbers < booleans < arrays < objects. An array

@@ -1,9 +1,9 @@
 //! `json` taken apart: each part is its text in the value.
 
 use super::edit::path_index;
+use super::json_tree::place;
 use super::parse::{Build, Scalar, parse};
 use super::text::write_json_string;
-use super::value::place;
 use crate::error::Result;
 
 /// A part of a JSON text.

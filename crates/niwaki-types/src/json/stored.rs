@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use super::json_tree::{Jsonb, key_order};
 use super::parse::JSON_DEPTH_MAX;
-use super::value::{Jsonb, key_order};
 use crate::error::{Result, TypeError};
 use crate::numeric::Numeric;
 

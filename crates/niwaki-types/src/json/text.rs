@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::value::Jsonb;
+use super::json_tree::Jsonb;
 
 /// Blanks for each level of [`Jsonb::write_pretty`].
 const INDENT: usize = 4;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{END, encode_numeric, ended, numeric_length};
 use crate::error::{Result, TypeError};
-use crate::json::value::Jsonb;
+use crate::json::json_tree::Jsonb;
 
 /// First byte of a value. An empty array that is the whole value has this one.
 const EMPTY_ARRAY: u8 = 0x08;

@@ -6,12 +6,12 @@
 //! value's bytes are inverted when the column is descending. No encoding is a proper prefix of
 //! another one of the same column: fixed types have one length, the others a terminator.
 //!
-//! This file has the values without parts. The others are in `jsonb`, `array` and `record`.
+//! This file has the values without parts. The others are in `jsonb`, `array_key` and `record_key`.
 #![deny(clippy::indexing_slicing)]
 
-mod array;
+mod array_key;
 mod jsonb;
-mod record;
+mod record_key;
 #[cfg(test)]
 #[allow(clippy::indexing_slicing, reason = "a test that panics has failed, as it should")]
 mod tests;
@@ -140,8 +140,8 @@ fn encode_other(value: &Datum, order: KeyOrder, out: &mut Vec<u8>) {
             out.extend_from_slice(&value.to_be_bytes());
         }
         Datum::Jsonb(value) => jsonb::encode(value, out),
-        Datum::Array(element, array) => array::encode(*element, array, out),
-        Datum::Record(_, value) => record::encode(value, out),
+        Datum::Array(element, array) => array_key::encode(*element, array, out),
+        Datum::Record(_, value) => record_key::encode(value, out),
     }
     if order.descending {
         out.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
@@ -371,7 +371,7 @@ fn decode_value(bytes: &[u8], order: KeyOrder) -> Result<(Option<Datum>, usize)>
         TypeOid::INTERVAL => (None, take::<16>(bytes, order)?.len()),
         TypeOid::NUMERIC => (None, numeric_length(bytes, flip)?),
         TypeOid::JSONB => (None, jsonb::length(bytes, flip)?),
-        record if record.is_record() => (None, record::length(bytes, order)?),
+        record if record.is_record() => (None, record_key::length(bytes, order)?),
         TypeOid::DATE => {
             let bits = u32::from_be_bytes(take(bytes, order)?) ^ (1 << 31);
             (Some(Datum::Date(bits as i32)), 4)
@@ -415,7 +415,7 @@ fn decode_value(bytes: &[u8], order: KeyOrder) -> Result<(Option<Datum>, usize)>
                     array.display_name()
                 ))
             })?;
-            array::decode(bytes, element, order)?
+            array_key::decode(bytes, element, order)?
         }
     })
 }

@@ -3,16 +3,16 @@
 //! The row begins with the null bitmap, if any value is NULL. Then follow the values that are not
 //! NULL, packed without alignment. The README gives every byte.
 //!
-//! The order: one value (`value`) with containers (`array`, `record`) and forms that are not plain
-//! (`apart`), rows of temporary files (`tagged`), comparison by stored bytes (`same`,
-//! `record_image`), then reading (`view`).
+//! The order: one value (`value`) with containers (`array_layout`, `record_layout`) and forms that
+//! are not plain (`apart`), rows of temporary files (`tagged`), comparison by stored bytes
+//! (`image_equality`, `record_image`), then reading (`view`).
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod apart;
-mod array;
-mod record;
+mod array_layout;
+mod image_equality;
 mod record_image;
-mod same;
+mod record_layout;
 pub(crate) mod tagged;
 #[cfg(test)]
 #[allow(

@@ -10,7 +10,7 @@ use crate::scalar::quoted_char;
 use crate::types::oid::TypeOid;
 use crate::value::datum::Datum;
 use crate::value::record::Record;
-use crate::value::record::order::same_kinds;
+use crate::value::record::record_order::same_kinds;
 
 impl Record {
     /// Compares two rows by the images of their fields, NULL behind all values. `1.0` and `1.00`

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::array;
+use super::array_layout;
 use super::value::{self, Cursor};
 use crate::error::{Result, TypeError};
 use crate::types::oid::TypeOid;
@@ -87,7 +87,7 @@ pub fn write_tagged(value: &Datum, out: &mut Vec<u8>) {
         Datum::Array(element, values) => {
             out.extend_from_slice(&element.0.to_le_bytes());
             value::write_counted(out, |out| {
-                array::write_dimensions(values.dimensions(), out);
+                array_layout::write_dimensions(values.dimensions(), out);
                 write_tagged_row(values, out);
             });
         }
@@ -185,7 +185,7 @@ fn damaged() -> TypeError {
 /// only the catalog has.
 fn read_array(element: TypeOid, bytes: &[u8], depth: usize) -> Result<Datum> {
     let mut cursor = Cursor::new(bytes);
-    let (dimensions, count) = array::read_dimensions(&mut cursor)?;
+    let (dimensions, count) = array_layout::read_dimensions(&mut cursor)?;
     let mut values = Vec::with_capacity(count);
     while !cursor.is_empty() {
         values.push(match cursor.take()? {

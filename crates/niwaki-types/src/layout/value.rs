@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::apart::{self, Apart, COMPRESSED_HEAD, ValuePointer};
-use super::{array, record};
+use super::{array_layout, record_layout};
 use crate::error::{Result, TypeError};
-use crate::json::value::Jsonb;
+use crate::json::json_tree::Jsonb;
 use crate::moment::interval::Interval;
 use crate::moment::time_of_day::{TimeTz, stored_time};
 use crate::numeric::Numeric;
@@ -90,10 +90,10 @@ fn write_other(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
             write_counted(out, |out| value.write_stored(out));
         }
         (array, Datum::Array(element, values)) if array.element() == Some(*element) => {
-            write_counted(out, |out| array::write_array(*element, values, out));
+            write_counted(out, |out| array_layout::write_array(*element, values, out));
         }
         (oid, Datum::Record(kind, value)) if oid == *kind && oid.is_composite() => {
-            write_counted(out, |out| record::write_record(value, out));
+            write_counted(out, |out| record_layout::write_record(value, out));
         }
         _ => panic!("a value of type {} is {value:?}", oid.display_name()),
     }
@@ -377,12 +377,12 @@ pub(super) fn read_image(oid: TypeOid, image: &[u8]) -> Result<Datum> {
         TypeOid::BYTEA => Datum::Bytea(Arc::from(image)),
         TypeOid::NUMERIC => Datum::Numeric(Arc::new(Numeric::from_stored(image)?)),
         TypeOid::JSONB => Datum::Jsonb(Jsonb::from_stored(image)?),
-        composite if composite.is_composite() => record::read_record(composite, image, 0)?,
+        composite if composite.is_composite() => record_layout::read_record(composite, image, 0)?,
         array => {
             let element = array.element().ok_or_else(|| {
                 TypeError::corrupt(format!("stored row has a column of type oid {}", array.0))
             })?;
-            array::read_array(element, image, 0)?
+            array_layout::read_array(element, image, 0)?
         }
     })
 }

@@ -152,7 +152,7 @@ impl Numeric {
         let rounded = if i32::from(self.scale()) == scale {
             self.clone()
         } else {
-            self.rescale(scale, super::arith::Rounding::HalfAway)?
+            self.rescale(scale, super::arithmetic::Rounding::HalfAway)?
         };
         let integer_digits = precision - scale;
         match rounded.leading_exponent() {

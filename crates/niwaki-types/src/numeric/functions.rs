@@ -8,7 +8,7 @@ use std::f64::consts::LOG10_E;
 
 use num_bigint::{BigInt, Sign};
 
-use super::arith::Rounding;
+use super::arithmetic::Rounding;
 use super::{
     Numeric, PRECISION_MAX, SIGNIFICANT_DIGITS_MIN, big_digits, big_power, divide_rounded, overflow,
 };

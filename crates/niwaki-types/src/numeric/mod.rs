@@ -5,17 +5,17 @@
 //! integer. PostgreSQL counts in base 10000 instead. Where its scale rules show that (division,
 //! roots), the base-10000 weight is computed from the decimal digits.
 //!
-//! The order: the number and its order, in this file, arithmetic (`arith`, `whole`, `functions`),
-//! other forms (`convert`, `text`, `binary`), and pictures (`picture`).
+//! The order: the number and its order, in this file, arithmetic (`arithmetic`, `whole`,
+//! `functions`), other forms (`convert`, `numeric_text`, `binary`), and pictures (`picture`).
 
-mod arith;
+mod arithmetic;
 mod binary;
 mod convert;
 mod functions;
+mod numeric_text;
 mod picture;
 #[cfg(test)]
 pub(crate) mod tests;
-mod text;
 mod whole;
 
 pub use convert::{numeric_precision_scale, numeric_typmod};

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::arith::{float_overflow, float_underflow};
+use super::checked_arithmetic::{float_overflow, float_underflow};
 use super::jsonb_cast::jsonb_to_scalar;
 use crate::datetime;
 use crate::error::{Result, TypeError};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Result, TypeError};
-use crate::json::value::Jsonb;
+use crate::json::json_tree::Jsonb;
 use crate::types::oid::TypeOid;
 use crate::value::datum::Datum;
 

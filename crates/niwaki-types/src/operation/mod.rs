@@ -1,7 +1,7 @@
 //! Operations on values: arithmetic, and conversions between types.
 //!
-//! The order: arithmetic (`arith`), then conversions (`jsonb_cast`, `cast`).
+//! The order: arithmetic (`checked_arithmetic`), then conversions (`jsonb_cast`, `cast`).
 
-pub mod arith;
 pub(crate) mod cast;
+pub mod checked_arithmetic;
 pub(crate) mod jsonb_cast;

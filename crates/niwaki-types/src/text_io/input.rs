@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::array::parse_array;
-use super::record::parse_record;
+use super::array_text::parse_array;
+use super::record_text::parse_record;
 use crate::datetime;
 use crate::error::{Result, TypeError};
+use crate::json::json_tree::Jsonb;
 use crate::json::path::JsonPath;
 use crate::json::raw::json_shape;
-use crate::json::value::Jsonb;
 use crate::numeric::Numeric;
 use crate::scalar::bytes::parse_bytea;
 use crate::scalar::float::{parse_float4, parse_float8};

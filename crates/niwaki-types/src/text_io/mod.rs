@@ -1,11 +1,11 @@
 //! Values as text, in and out, exactly as PostgreSQL reads and shows them.
 //!
-//! The order: containers (`array`, `record`), then any value (`input`, `output`). The first two
-//! and the last two call each other.
+//! The order: containers (`array_text`, `record_text`), then any value (`input`, `output`). The
+//! first two and the last two call each other.
 
-mod array;
+mod array_text;
 pub(crate) mod input;
 pub(crate) mod output;
-mod record;
+mod record_text;
 #[cfg(test)]
 pub(crate) mod tests;

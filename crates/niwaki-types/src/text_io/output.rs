@@ -1,7 +1,7 @@
 //! Value to text, per type.
 
-use super::array::write_array;
-use super::record::write_record;
+use super::array_text::write_array;
+use super::record_text::write_record;
 use crate::datetime;
 use crate::scalar::bytes::write_bytea;
 use crate::scalar::float::{write_float4, write_float8};

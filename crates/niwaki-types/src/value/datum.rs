@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::array::Array;
 use super::record::Record;
-use crate::json::value::Jsonb;
+use crate::json::json_tree::Jsonb;
 use crate::moment::interval::Interval;
 use crate::moment::time_of_day::TimeTz;
 use crate::numeric::Numeric;

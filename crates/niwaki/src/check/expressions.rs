@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Oid, Relation};
-use niwaki_sql::{Named, objects_named, shown_domain_check, shown_expression, trigger_condition};
+use niwaki_sql::{
+    Named, deparse_domain_check, deparse_expression, objects_named, trigger_condition,
+};
 
 use crate::Result;
 
@@ -29,11 +31,11 @@ pub(crate) fn unreadable_expressions(state: &CatalogState) -> Vec<(String, Strin
             let Some(text) = &column.default else { continue };
             let over = column.generated.then_some(relation);
             let target = Some((column.column_type(), column.name.as_str()));
-            judge(&relation.name, text, shown_expression(text, over, target, state, &path));
+            judge(&relation.name, text, deparse_expression(text, over, target, state, &path));
         }
         for check in &relation.checks {
             let (text, over) = (&check.expression, Some(relation));
-            judge(&relation.name, text, shown_expression(text, over, None, state, &path));
+            judge(&relation.name, text, deparse_expression(text, over, None, state, &path));
         }
         for text in relation.triggers.iter().filter_map(|trigger| trigger.when.as_deref()) {
             // T3 checks whether the condition can be read.
@@ -46,7 +48,7 @@ pub(crate) fn unreadable_expressions(state: &CatalogState) -> Vec<(String, Strin
                 judge(
                     &relation.name,
                     text,
-                    shown_expression(text, Some(table), None, state, &path),
+                    deparse_expression(text, Some(table), None, state, &path),
                 );
             }
         }
@@ -55,16 +57,16 @@ pub(crate) fn unreadable_expressions(state: &CatalogState) -> Vec<(String, Strin
         let Some(domain) = definition.domain() else { continue };
         let (name, below) = (definition.name.as_str(), domain.below());
         if let Some(text) = &domain.default {
-            judge(name, text, shown_expression(text, None, Some((below, name)), state, &path));
+            judge(name, text, deparse_expression(text, None, Some((below, name)), state, &path));
         }
         for check in &domain.checks {
             let text = &check.expression;
-            judge(name, text, shown_domain_check(text, below, state, &path, false));
+            judge(name, text, deparse_domain_check(text, below, state, &path, false));
         }
     }
     for function in state.functions() {
         for text in function.inputs().iter().filter_map(|input| input.default.as_deref()) {
-            judge(&function.name, text, shown_expression(text, None, None, state, &path));
+            judge(&function.name, text, deparse_expression(text, None, None, state, &path));
         }
     }
     found

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use niwaki_catalog::{BoundName, Oid, ViewDefinition};
-use niwaki_parse::numbered::Number;
+use niwaki_parse::stored_references::StoredReference;
 
 /// The rule for resolving names of relations, types and other objects.
 #[derive(Default)]
@@ -12,18 +12,18 @@ pub(crate) enum Names<'a> {
     #[default]
     ByPath,
     /// The search path resolves names, and the meanings are noted.
-    Noted(RefCell<Noted>),
+    Recording(RefCell<RecordedNames>),
     /// Names mean what was noted when the view was created.
     Given(&'a ViewDefinition),
     /// The search path resolves names, and the numbers to store in their place are noted.
-    Numbering(RefCell<Vec<(usize, Number)>>),
+    StoringReferences(RefCell<Vec<(usize, StoredReference)>>),
     /// Names of users' objects are numbers.
-    Numbered,
+    StoredReferences,
 }
 
 /// The notes taken while a view's text is analyzed.
 #[derive(Default)]
-pub(crate) struct Noted {
+pub(crate) struct RecordedNames {
     pub(crate) names: Vec<BoundName>,
     /// Unique indexes whose columns functionally determine ungrouped columns.
     pub(crate) keys: Vec<Oid>,

@@ -2,7 +2,7 @@
 
 use niwaki_catalog::Oid;
 use niwaki_parse::error::{Result, SqlError};
-use niwaki_parse::numbered::NUMBERS;
+use niwaki_parse::stored_references::REFERENCES_SCHEMA;
 use niwaki_parse::types::{
     array_of, encode_typmod, format_oid, format_type, is_absent_type, type_by_name,
 };
@@ -63,7 +63,7 @@ impl Analyzer<'_> {
         } else if schema != Some("pg_catalog") && !is_absent_type(base) {
             found = self.row_type_named(schema, base, location)?;
         }
-        if found.is_none() && schema == Some(NUMBERS) && self.reads_numbers() {
+        if found.is_none() && schema == Some(REFERENCES_SCHEMA) && self.reads_numbers() {
             return Err(SqlError::unsupported("a type where its definition is not at hand"));
         }
         if found.is_none() && schema.is_some_and(|s| s != "pg_catalog") {

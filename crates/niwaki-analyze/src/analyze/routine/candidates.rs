@@ -10,7 +10,7 @@ use niwaki_expr::query::{ResultShape, SetFunction};
 use niwaki_functions::aggregates::is_aggregate;
 use niwaki_functions::functions::functions_named;
 use niwaki_parse::error::Result;
-use niwaki_parse::numbered::{InNumbers, Number, number_of};
+use niwaki_parse::stored_references::{ParsedReference, StoredReference, reference_of};
 use niwaki_parse::types::{
     ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, CastContext, array_of, element_of, is_polymorphic,
     variadic_element,
@@ -95,7 +95,7 @@ impl Analyzer<'_> {
             return function.map(|function| Found { function, place: 0 }).into_iter().collect();
         }
         if self.reads_numbers() {
-            if let Some(InNumbers::Number(number)) = number_of(&call.funcname) {
+            if let Some(ParsedReference::Object(number)) = reference_of(&call.funcname) {
                 let function = catalog.function(Oid(number)).cloned();
                 return function.map(|function| Found { function, place: 0 }).into_iter().collect();
             }
@@ -399,7 +399,7 @@ impl Analyzer<'_> {
 
     /// Notes the user's function that a name means.
     fn note_function(&self, location: i32, oid: Oid) -> Result<()> {
-        self.note_number(location, Number::Name(oid.0))?;
+        self.note_reference(location, StoredReference::Name(oid.0))?;
         self.note(location, || Meaning::Function(oid))
     }
 }

@@ -2,8 +2,8 @@
 //! trigger conditions.
 //!
 //! At definition time, the search path resolves the names. The meanings are noted, and the names of
-//! users' objects are stored as numbers ([`niwaki_parse::numbered`]). So every later reader
-//! resolves the text to the same objects.
+//! users' objects are stored as numbers ([`niwaki_parse::stored_references`]). So every later
+//! reader resolves the text to the same objects.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -15,7 +15,9 @@ use niwaki_expr::expr::Expr;
 use niwaki_expr::query::RowName;
 use niwaki_parse::column_names::unqualified;
 use niwaki_parse::error::{Result, SqlError};
-use niwaki_parse::numbered::{InNumbers, Number, number_of, numbered, string_of};
+use niwaki_parse::stored_references::{
+    ParsedReference, StoredReference, reference_of, string_of, with_references,
+};
 use niwaki_parse::types::{CastContext, is_polymorphic};
 use niwaki_types::{ColumnType, DateOrder, Datum, IntervalStyle, TextSettings, TypeOid};
 use pg_query::{Node, NodeEnum, protobuf};
@@ -130,7 +132,7 @@ impl<'e> Form<'e> {
     /// # Errors
     /// As `niwaki_sql::analyze`.
     pub(crate) fn read(&self, text: &str, context: &AnalyzeContext<'_>) -> Result<Expr> {
-        let names = || if context.stored { Names::Numbered } else { Names::ByPath };
+        let names = || if context.stored { Names::StoredReferences } else { Names::ByPath };
         self.analyze(text, context, names).map(|(expr, _)| expr)
     }
 
@@ -153,12 +155,12 @@ impl<'e> Form<'e> {
         if context.stored {
             return self.read_stored(text, context).map(|_| text.to_owned());
         }
-        let names = || Names::Numbering(RefCell::default());
+        let names = || Names::StoringReferences(RefCell::default());
         let (given, names) = self.analyze(text, context, names)?;
-        let Names::Numbering(noted) = names else {
+        let Names::StoringReferences(noted) = names else {
             return Err(SqlError::internal("the meanings of an expression's names got lost"));
         };
-        let mut stored = numbered(text, noted.into_inner())?;
+        let mut stored = with_references(text, noted.into_inner())?;
         if matches!(self.over, Over::Row(_)) {
             stored = unqualified(&stored)?;
         }
@@ -228,7 +230,7 @@ impl<'e> Form<'e> {
             error
         })?;
         match std::mem::take(&mut analyzer.names) {
-            Names::Numbering(noted) => Ok((value, Names::Numbering(noted))),
+            Names::StoringReferences(noted) => Ok((value, Names::StoringReferences(noted))),
             _ => Ok((value, Names::ByPath)),
         }
     }
@@ -237,17 +239,17 @@ impl<'e> Form<'e> {
 impl Analyzer<'_> {
     /// Returns whether the text is a stored expression, or one to be stored.
     pub(crate) fn is_of_expression(&self) -> bool {
-        matches!(self.names, Names::Numbering(_) | Names::Numbered)
+        matches!(self.names, Names::StoringReferences(_) | Names::StoredReferences)
     }
 
     /// Returns whether names of users' objects are numbers.
     pub(crate) fn reads_numbers(&self) -> bool {
-        matches!(self.names, Names::Numbered)
+        matches!(self.names, Names::StoredReferences)
     }
 
     /// Notes the number under which a name in an expression's text is stored.
-    pub(crate) fn note_number(&self, location: i32, number: Number) -> Result<()> {
-        let Names::Numbering(noted) = &self.names else { return Ok(()) };
+    pub(crate) fn note_reference(&self, location: i32, number: StoredReference) -> Result<()> {
+        let Names::StoringReferences(noted) = &self.names else { return Ok(()) };
         let at = usize::try_from(location)
             .map_err(|_| SqlError::internal("a name in an expression stands nowhere"))?;
         noted.borrow_mut().push((at, number));
@@ -269,8 +271,8 @@ impl Analyzer<'_> {
             return Ok(None);
         }
         let location = call.location;
-        match (number_of(&call.funcname), call.args.as_slice()) {
-            (Some(InNumbers::Label), [kind, position]) => {
+        match (reference_of(&call.funcname), call.args.as_slice()) {
+            (Some(ParsedReference::Label), [kind, position]) => {
                 let number =
                     |node: &Node| string_of(node).and_then(|text| text.parse::<u64>().ok());
                 let kind = number(kind).and_then(|kind| u32::try_from(kind).ok()).map(TypeOid);
@@ -280,7 +282,7 @@ impl Analyzer<'_> {
                 let value = Datum::Enum(kind, position);
                 Ok(Some(Expr::constant(value, kind, location)))
             }
-            (Some(InNumbers::Number(number)), [argument]) => {
+            (Some(ParsedReference::Object(number)), [argument]) => {
                 let Some(to) = self.numbered_type(TypeOid(number)) else { return Ok(None) };
                 let argument = self.expr(argument)?;
                 self.cast(argument, to, location).map(Some)

@@ -1,8 +1,8 @@
 //! Users' views: analyzes their text with the meanings that its names had at CREATE VIEW.
 //!
 //! At creation, the text is analyzed once while the meaning of each name is noted
-//! ([`Names::Noted`]). A reader analyzes the text again with these meanings ([`Names::Given`]). The
-//! result is a query among the FROM items.
+//! ([`Names::Recording`]). A reader analyzes the text again with these meanings ([`Names::Given`]).
+//! The result is a query among the FROM items.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use niwaki_expr::query::{
     reads_slots,
 };
 use niwaki_parse::error::{Result, SqlError};
-use niwaki_parse::numbered::{NUMBERS, Number};
 use niwaki_parse::parse::ParsedStatement;
+use niwaki_parse::stored_references::{REFERENCES_SCHEMA, StoredReference};
 use niwaki_types::{ColumnType, DateOrder, Datum, IntervalStyle, TextSettings, TypeOid};
 use pg_query::{NodeEnum, protobuf};
 
 use crate::analyze::change::updatable::not_updatable;
-use crate::analyze::names::rule::{Names, Noted};
+use crate::analyze::names::rule::{Names, RecordedNames};
 use crate::analyze::{Analyzed, Analyzer};
 
 /// A view to be created.
@@ -93,7 +93,7 @@ fn new_view(
     let statements = niwaki_parse::parse::parse(&text)?;
     let select = the_select(&statements)?;
     let mut analyzer = Analyzer::new(context, &text, Vec::new());
-    analyzer.names = Names::Noted(RefCell::default());
+    analyzer.names = Names::Recording(RefCell::default());
     let query = analyzer.nested_query(select, None)?;
     if analyzer.shared.iter().any(|shared| matches!(shared.query.body, Body::Modify(_))) {
         let message = if materialized {
@@ -106,10 +106,10 @@ fn new_view(
     if given.columns != query.columns {
         return Err(SqlError::internal("a view means something else when it is written anew"));
     }
-    let Names::Noted(noted) = std::mem::take(&mut analyzer.names) else {
+    let Names::Recording(noted) = std::mem::take(&mut analyzer.names) else {
         return Err(SqlError::internal("the meanings of a view's names got lost"));
     };
-    let Noted { mut names, keys } = noted.into_inner();
+    let RecordedNames { mut names, keys } = noted.into_inner();
     names.sort_by_key(|name| name.at);
     names.dedup();
     if names.windows(2).any(|two| two.first().map(|n| n.at) == two.last().map(|n| n.at)) {
@@ -315,7 +315,7 @@ impl Analyzer<'_> {
 
     /// Returns whether the text is a view's, stored or to be stored.
     pub(crate) fn is_of_view(&self) -> bool {
-        matches!(self.names, Names::Noted(_) | Names::Given(_))
+        matches!(self.names, Names::Recording(_) | Names::Given(_))
     }
 
     /// Returns whether the text is a stored view's, whose names have given meanings.
@@ -336,7 +336,7 @@ impl Analyzer<'_> {
     }
 
     pub(crate) fn note(&self, location: i32, meaning: impl FnOnce() -> Meaning) -> Result<()> {
-        let Names::Noted(noted) = &self.names else { return Ok(()) };
+        let Names::Recording(noted) = &self.names else { return Ok(()) };
         let at = u32::try_from(location)
             .map_err(|_| SqlError::internal("a name in a view stands nowhere"))?;
         noted.borrow_mut().names.push(BoundName { at, meaning: meaning() });
@@ -398,7 +398,7 @@ impl Analyzer<'_> {
                 Meaning::Type(oid) => catalog.user_type(*oid),
                 _ => None,
             },
-            (Names::Numbered, Some(NUMBERS)) => {
+            (Names::StoredReferences, Some(REFERENCES_SCHEMA)) => {
                 return self.numbered_type(TypeOid(name.parse().ok()?));
             }
             (_, Some("pg_catalog")) => None,
@@ -410,7 +410,7 @@ impl Analyzer<'_> {
     /// Notes the user's type that a name means.
     pub(crate) fn note_type(&self, location: i32, oid: TypeOid) -> Result<()> {
         let Some(number) = oid.user_number() else { return Ok(()) };
-        self.note_number(location, Number::Name(oid.0))?;
+        self.note_reference(location, StoredReference::Name(oid.0))?;
         self.note(location, || Meaning::Type(Oid(number)))
     }
 
@@ -420,8 +420,8 @@ impl Analyzer<'_> {
             return Ok(Datum::Oid(*number));
         }
         let value = self.input(text, to)?;
-        if let Some(number) = Number::of_value(&value, to) {
-            self.note_number(location, number)?;
+        if let Some(number) = StoredReference::of_value(&value, to) {
+            self.note_reference(location, number)?;
         }
         if let Datum::Oid(number) = value {
             self.note(location, || Meaning::Object(number))?;
@@ -431,7 +431,7 @@ impl Analyzer<'_> {
 
     /// Notes that the columns of a unique index functionally determine other columns.
     pub(crate) fn note_key(&self, index: Oid) {
-        if let Names::Noted(noted) = &self.names {
+        if let Names::Recording(noted) = &self.names {
             noted.borrow_mut().keys.push(index);
         }
     }

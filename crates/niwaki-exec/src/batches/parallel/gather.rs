@@ -8,15 +8,15 @@ use niwaki_env::sync::{Condvar, Mutex};
 use niwaki_expr::expr::{Batch, Runtime};
 use niwaki_parse::error::Result;
 
-use super::Crew;
-use crate::batches::step::{BatchStep, Kept};
+use super::Workers;
+use crate::batches::batch_step::{BatchStep, Selection};
 
 /// The most batches that wait in the queue, for each thread.
 const WAITING_MAX: usize = 2;
 
 /// A function that takes batches.
 pub(crate) type TakeBatch<'t> =
-    &'t mut dyn FnMut(&Batch, &Kept, &mut Runtime<'_, '_>) -> Result<()>;
+    &'t mut dyn FnMut(&Batch, &Selection, &mut Runtime<'_, '_>) -> Result<()>;
 
 /// Gives all batches of `step` to `take`. Up to `workers` other threads help to read, if the step
 /// can be divided. Returns the number of threads that helped.
@@ -27,30 +27,30 @@ pub(crate) fn gather(
     take: TakeBatch<'_>,
 ) -> Result<usize> {
     let mut launched = 0;
-    if let Some(crew) = Crew::of(step, workers, rt)? {
-        let queue = Queue::new(crew.threads() * WAITING_MAX);
+    if let Some(team) = Workers::of(step, workers, rt)? {
+        let queue = Queue::new(team.threads() * WAITING_MAX);
         let work = |step: &mut dyn BatchStep, rt: &mut Runtime<'_, '_>| queue.fill(step, rt);
         let own = |rt: &mut Runtime<'_, '_>| {
             // On any exit, the closed queue wakes the threads that wait for room.
             let _closing = Closing(&queue);
-            let (mut batch, mut kept) = (Batch::default(), Kept::default());
-            while step.next(&mut batch, &mut kept, rt)? {
-                take(&batch, &kept, rt)?;
-                while let Some((batch, kept)) = queue.pop() {
-                    take(&batch, &kept, rt)?;
+            let (mut batch, mut selection) = (Batch::default(), Selection::default());
+            while step.next(&mut batch, &mut selection, rt)? {
+                take(&batch, &selection, rt)?;
+                while let Some((batch, selection)) = queue.pop() {
+                    take(&batch, &selection, rt)?;
                 }
             }
-            while let Some((batch, kept)) = queue.wait() {
-                take(&batch, &kept, rt)?;
+            while let Some((batch, selection)) = queue.wait() {
+                take(&batch, &selection, rt)?;
             }
             Ok(())
         };
-        launched = crew.run(&work, own, rt)?.1.len();
+        launched = team.run(&work, own, rt)?.1.len();
     }
     // Reads all that is left, in this thread alone.
-    let (mut batch, mut kept) = (Batch::default(), Kept::default());
-    while step.next(&mut batch, &mut kept, rt)? {
-        take(&batch, &kept, rt)?;
+    let (mut batch, mut selection) = (Batch::default(), Selection::default());
+    while step.next(&mut batch, &mut selection, rt)? {
+        take(&batch, &selection, rt)?;
     }
     Ok(launched)
 }
@@ -66,7 +66,7 @@ struct Queue {
 struct Waiting {
     /// The batches. With each batch comes the part of its thread's memory account that passes to
     /// the session.
-    batches: VecDeque<(Batch, Kept, isize)>,
+    batches: VecDeque<(Batch, Selection, isize)>,
     /// The number of threads that may bring more batches.
     running: usize,
     closed: bool,
@@ -81,12 +81,12 @@ impl Queue {
     /// blocks were taken.
     fn fill(&self, step: &mut dyn BatchStep, rt: &mut Runtime<'_, '_>) -> Result<()> {
         let Some(_running) = self.begin() else { return Ok(()) };
-        let (mut batch, mut kept) = (Batch::default(), Kept::default());
-        while step.next(&mut batch, &mut kept, rt)? {
-            if kept.rows(&batch).is_empty() {
+        let (mut batch, mut selection) = (Batch::default(), Selection::default());
+        while step.next(&mut batch, &mut selection, rt)? {
+            if selection.rows(&batch).is_empty() {
                 continue;
             }
-            if !self.push(std::mem::take(&mut batch), std::mem::take(&mut kept)) {
+            if !self.push(std::mem::take(&mut batch), std::mem::take(&mut selection)) {
                 break;
             }
         }
@@ -103,7 +103,7 @@ impl Queue {
     }
 
     /// Waits for room, and adds a batch. Returns false if the queue is closed.
-    fn push(&self, batch: Batch, kept: Kept) -> bool {
+    fn push(&self, batch: Batch, selection: Selection) -> bool {
         let mut state = self.state.lock();
         while state.batches.len() >= self.room && !state.closed {
             self.changed.wait(&mut state);
@@ -111,27 +111,27 @@ impl Queue {
         if state.closed {
             return false;
         }
-        state.batches.push_back((batch, kept, memory::leave()));
+        state.batches.push_back((batch, selection, memory::leave()));
         self.changed.notify_all();
         true
     }
 
     /// Takes a batch, if there is one.
-    fn pop(&self) -> Option<(Batch, Kept)> {
-        let (batch, kept, left) = self.state.lock().batches.pop_front()?;
+    fn pop(&self) -> Option<(Batch, Selection)> {
+        let (batch, selection, left) = self.state.lock().batches.pop_front()?;
         memory::join(left);
         self.changed.notify_all();
-        Some((batch, kept))
+        Some((batch, selection))
     }
 
     /// Waits for a batch. Closes the queue and returns `None` once no thread may bring more.
-    fn wait(&self) -> Option<(Batch, Kept)> {
+    fn wait(&self) -> Option<(Batch, Selection)> {
         let mut state = self.state.lock();
         loop {
-            if let Some((batch, kept, left)) = state.batches.pop_front() {
+            if let Some((batch, selection, left)) = state.batches.pop_front() {
                 memory::join(left);
                 self.changed.notify_all();
-                return Some((batch, kept));
+                return Some((batch, selection));
             }
             if state.running == 0 || seeded_bug!("threads_unawaited") {
                 state.closed = true;

@@ -4,13 +4,14 @@
 //! hash joins ([`BatchStep::divide`]). Then each thread takes free blocks of the driving table
 //! ([`division`]), and runs all steps on their rows.
 //!
-//! An aggregate has groups in each thread, which are added up in the end (`grouping/together.rs`).
-//! For all other steps the session's thread takes the batches of all threads ([`gather`]).
+//! An aggregate has groups in each thread, which are added up in the end
+//! (`grouping/parallel_groups.rs`). For all other steps the session's thread takes the batches of
+//! all threads ([`gather`]).
 
-mod crew;
 mod division;
 mod gather;
+mod workers;
 
-pub(crate) use crew::Crew;
 pub(crate) use division::Division;
 pub(crate) use gather::gather;
+pub(crate) use workers::Workers;

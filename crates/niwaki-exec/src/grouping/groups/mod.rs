@@ -8,8 +8,8 @@
 //! evaluated once. If a call wants its rows in an order or without repetition, its arguments go to
 //! a sort, behind the number of their group.
 
-mod key_of;
-mod written;
+mod group_key;
+mod spilled_groups;
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use niwaki_types::{
     Datum, KeyOrder, TypeOid, encode_key, read_tagged_row, write_tagged, write_tagged_row,
 };
 
-use self::key_of::{KeyOf, set_of};
-use self::written::{Parts, arguments};
+use self::group_key::{GroupKey, set_of};
+use self::spilled_groups::{Parts, arguments};
+use crate::batches::batch_step::{BatchStep, Selection};
 use crate::batches::parallel::Division;
-use crate::batches::step::{BatchStep, Kept};
 use crate::grouping::ordered_input::OrderedInput;
 use crate::grouping::states::{GroupOf, Growth, States};
 use crate::step::spill::{Partitions, count_written};
@@ -127,7 +127,7 @@ impl Groups {
             row: Vec::new(),
         };
         // These groups always have room, so none of their rows goes to a partition.
-        for of in KeyOf::each(sets).filter(|_| level == 0) {
+        for of in GroupKey::each(sets).filter(|_| level == 0) {
             if of.is_empty_set() || (sets.sets.is_empty() && exprs.is_empty()) {
                 of.begin(&mut groups.key);
                 groups.row.clear();
@@ -227,9 +227,10 @@ impl Groups {
         input: &mut dyn BatchStep,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
-        let (mut batch, mut kept, mut groups) = (Batch::default(), Kept::default(), Vec::new());
-        while input.next(&mut batch, &mut kept, rt)? {
-            let rows = kept.rows(&batch);
+        let (mut batch, mut selection, mut groups) =
+            (Batch::default(), Selection::default(), Vec::new());
+        while input.next(&mut batch, &mut selection, rt)? {
+            let rows = selection.rows(&batch);
             if rows.is_empty() {
                 continue;
             }
@@ -241,7 +242,7 @@ impl Groups {
             for expr in grouping.exprs {
                 values.push(expr.eval_rows(&batch, rows, rt)?);
             }
-            for of in KeyOf::each(grouping.sets) {
+            for of in GroupKey::each(grouping.sets) {
                 if !grouping.sets.sets.is_empty() {
                     rt.check_interrupts()?;
                 }
@@ -274,7 +275,7 @@ impl Groups {
     fn assign(
         &mut self,
         grouping: Grouping<'_>,
-        of: KeyOf<'_>,
+        of: GroupKey<'_>,
         values: &[Values<'_>],
         rows: Rows<'_>,
         groups: &mut Vec<u32>,
@@ -362,7 +363,7 @@ impl Groups {
         }
         let mut group = 0;
         if !exprs.is_empty() {
-            group = self.group_of(grouping, KeyOf::All, &values, rt)?;
+            group = self.group_of(grouping, GroupKey::All, &values, rt)?;
             if group == NO_GROUP {
                 let parts = Parts::of(calls, row, rt)?;
                 return self.write_row(&values, calls, &parts);
@@ -400,7 +401,7 @@ impl Groups {
     ) -> Result<()> {
         let parts = Parts::of(grouping.calls, row, rt)?;
         let mut of_set = Vec::with_capacity(values.len());
-        for of in KeyOf::each(grouping.sets) {
+        for of in GroupKey::each(grouping.sets) {
             rt.tick()?;
             of_set.clear();
             let own = |(number, value): (usize, &Datum)| {
@@ -422,7 +423,7 @@ impl Groups {
     fn group_of(
         &mut self,
         grouping: Grouping<'_>,
-        of: KeyOf<'_>,
+        of: GroupKey<'_>,
         values: &[Datum],
         rt: &mut Runtime<'_, '_>,
     ) -> Result<u32> {

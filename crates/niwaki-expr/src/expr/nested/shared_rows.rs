@@ -13,7 +13,7 @@ use niwaki_types::Datum;
 use super::start;
 use crate::expr::{Running, Runtime};
 use crate::plan::SubPlan;
-use crate::spool::{KeptReader, KeptRows, Memory, RowKeeper, row_bytes};
+use crate::spool::{Memory, Tuplestore, TuplestoreReader, TuplestoreWriter, row_bytes};
 
 /// The least number of rows of a file.
 const FILE_ROWS_MIN: usize = 64;
@@ -26,7 +26,7 @@ pub(crate) struct SharedRows {
     /// Bytes of the rows in memory.
     held: usize,
     /// The files with the rows behind those in memory.
-    files: Vec<KeptRows>,
+    files: Vec<Tuplestore>,
     /// The number of rows in memory and in files.
     count: usize,
 }
@@ -92,7 +92,7 @@ fn compute(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
             }
             return Ok(more);
         }
-        let mut file = RowKeeper::within(rt.exec.temp.cloned(), rt.exec.temp_chunk, 0);
+        let mut file = TuplestoreWriter::within(rt.exec.temp.cloned(), rt.exec.temp_chunk, 0);
         let mut more = true;
         let mut written = 0;
         while more && written < count.max(FILE_ROWS_MIN) {
@@ -132,7 +132,7 @@ pub struct SharedReader {
     /// The number of rows read from memory, and the number of files read.
     given: usize,
     files: usize,
-    file: Option<KeptReader>,
+    file: Option<TuplestoreReader>,
 }
 
 impl SharedReader {

@@ -301,7 +301,7 @@ fn lsn_smaller(a: &Datum, b: &Datum) -> Result<Datum> {
 }
 
 fn warn(exec: &mut ExecContext<'_>, message: String) {
-    exec.environment.tell(SqlError::new("01000", message).with_severity(Severity::Warning));
+    exec.environment.queue_notice(SqlError::new("01000", message).with_severity(Severity::Warning));
 }
 
 /// Returns whether a session was found; warns if it was not.
@@ -360,7 +360,7 @@ fn postmaster_start_time(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datu
 /// Does nothing: PostgreSQL rereads its configuration files here, and Niwaki has none.
 fn reload_conf(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     let message = "settings are read when the server starts, so nothing was changed";
-    exec.environment.tell(SqlError::new("00000", message).with_severity(Severity::Notice));
+    exec.environment.queue_notice(SqlError::new("00000", message).with_severity(Severity::Notice));
     Ok(Datum::Bool(true))
 }
 

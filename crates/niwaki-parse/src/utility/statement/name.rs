@@ -3,7 +3,8 @@
 /// A relation's name in a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Name {
-    /// Database, if given: it must be the session's database ([`crate::database::check_database`]).
+    /// Database, if given: it must be the session's database
+    /// ([`crate::database_name::check_database`]).
     pub database: Option<String>,
     /// Schema, if given.
     pub schema: Option<String>,

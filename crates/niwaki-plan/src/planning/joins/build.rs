@@ -22,7 +22,7 @@ use super::{Finished, Joins, Leaf, LeafKind};
 use crate::planning::append::plan_append;
 use crate::planning::estimate;
 use crate::planning::scan::{ScanContext, plan_scan};
-use crate::planning::virtual_key::virtual_key;
+use crate::planning::system_view_key::system_view_key;
 
 /// Most sets of other units for which probing paths of a table are planned.
 const PROBES_MAX: usize = 12;
@@ -79,7 +79,7 @@ impl Joins<'_> {
             LeafKind::Other(node) => {
                 let mut node = node.clone();
                 if let PlanNode::Virtual { relation, start, key, .. } = &mut node {
-                    *key = virtual_key(relation, *start, &filters, scan.available);
+                    *key = system_view_key(relation, *start, &filters, scan.available);
                 }
                 (filtered(node, filters), 0)
             }

@@ -23,7 +23,7 @@
 
 mod block;
 mod build;
-mod equal;
+mod equivalence;
 mod methods;
 mod path;
 mod rows;

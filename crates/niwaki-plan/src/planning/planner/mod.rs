@@ -23,8 +23,8 @@ use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::estimate::estimate;
-use super::extremes::{Extremes, comes_in_order, cost_of_all};
 use super::joins::{Leaf, LeafKind, Wanted, plan_joins};
+use super::min_max::{Extremes, comes_in_order, cost_of_all};
 use super::scan::table_rows;
 use crate::rewrite::{AskedOnce, asked_once};
 

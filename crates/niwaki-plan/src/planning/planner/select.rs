@@ -14,8 +14,8 @@ use niwaki_types::ColumnType;
 use super::{Planner, asking, sorted};
 use crate::planning::cost;
 use crate::planning::estimate::estimate;
-use crate::planning::extremes::{Extremes, extremes};
 use crate::planning::group_count::group_count;
+use crate::planning::min_max::{Extremes, extremes};
 use crate::planning::parallel::{gather_inner, workers};
 use crate::planning::window_order::{Windowed, first_order, window_order, windowed};
 

@@ -2,7 +2,7 @@
 
 use niwaki_table::DeferredKey;
 
-use crate::session::noted::Noted;
+use crate::session::after_trigger_queue::AfterTriggerQueue;
 use crate::session::reference_plans::{ForeignKeys, Plans};
 use crate::session::state::deferred::{Deferred, DeferredMark};
 
@@ -29,14 +29,14 @@ impl Checks {
     }
 
     /// Returns the notes of the running statement's changes.
-    pub(crate) fn noted_mut(&mut self) -> &mut Noted {
-        &mut self.foreign_keys.noted
+    pub(crate) fn queue_mut(&mut self) -> &mut AfterTriggerQueue {
+        &mut self.foreign_keys.queue
     }
 
     /// Returns the notes, the deferred checks and the plans of checks, for a running statement.
-    pub(crate) fn parts(&mut self) -> (&mut Noted, &mut Deferred, &mut Plans) {
-        let ForeignKeys { noted, plans } = &mut self.foreign_keys;
-        (noted, &mut self.deferred, plans)
+    pub(crate) fn parts(&mut self) -> (&mut AfterTriggerQueue, &mut Deferred, &mut Plans) {
+        let ForeignKeys { queue, plans } = &mut self.foreign_keys;
+        (queue, &mut self.deferred, plans)
     }
 
     /// Sets whether one statement spans the commands from now on.
@@ -52,14 +52,14 @@ impl Checks {
     /// Adds the possibly duplicate keys of a statement that has ended. Returns whether there is
     /// something to check.
     pub(crate) fn ended(&mut self, keys: Vec<DeferredKey>) -> bool {
-        self.foreign_keys.noted.doubtful(keys);
-        self.foreign_keys.noted.len() > 0
+        self.foreign_keys.queue.doubtful(keys);
+        self.foreign_keys.queue.len() > 0
     }
 
     /// Makes all deferred checks due now. Returns false if there is none.
     pub(crate) fn make_due(&mut self) -> bool {
         let Some((keys, references)) = self.deferred.take() else { return false };
-        self.foreign_keys.noted.due(keys, references);
+        self.foreign_keys.queue.due(keys, references);
         true
     }
 
@@ -76,7 +76,7 @@ impl Checks {
     }
 
     fn forget_statement(&mut self) {
-        self.foreign_keys.noted.clear();
+        self.foreign_keys.queue.clear();
         self.in_parts = false;
     }
 }

@@ -6,7 +6,7 @@ use niwaki_catalog::{
 use niwaki_env::hash::HashMap;
 use niwaki_table::DeferredKey;
 
-use crate::session::noted::{Change, Key};
+use crate::session::after_trigger_queue::{Change, Key};
 
 /// Modes that SET CONSTRAINTS set in this transaction: true for deferred.
 #[derive(Clone, Debug, Default)]
@@ -111,8 +111,8 @@ impl Deferred {
     }
 
     /// Keeps a change that concerns a foreign key for a later check.
-    pub(crate) fn keep_reference(&mut self, noted: Key) {
-        self.references.push(noted);
+    pub(crate) fn keep_reference(&mut self, reference: Key) {
+        self.references.push(reference);
     }
 
     pub(crate) fn is_deferred(&self, index: &Relation) -> bool {
@@ -131,9 +131,9 @@ impl Deferred {
 
     /// Decides whether a change that concerns a foreign key waits. Only checks that keys exist are
     /// deferred, never actions that follow from a change.
-    pub(crate) fn waits(&self, state: &CatalogState, noted: &Key) -> bool {
-        let Some((_, key)) = state.foreign_key(noted.constraint) else { return false };
-        let deferrable = match noted.change {
+    pub(crate) fn waits(&self, state: &CatalogState, reference: &Key) -> bool {
+        let Some((_, key)) = state.foreign_key(reference.constraint) else { return false };
+        let deferrable = match reference.change {
             Change::Refers { .. } => true,
             Change::Deleted { .. } => key.on_delete == ReferentialAction::NoAction,
             Change::Replaced { .. } => key.on_update == ReferentialAction::NoAction,

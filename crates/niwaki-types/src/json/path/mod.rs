@@ -3,8 +3,8 @@
 //! A value of the type is the text that [`JsonPath`] is shown as, which reads back to the same
 //! tree. `niwaki-functions` evaluates paths, with the regular expressions.
 
-mod lex;
-mod parse;
+mod path_parser;
+mod path_tokens;
 mod show;
 #[cfg(test)]
 mod tests;

@@ -2,11 +2,11 @@
 //!
 //! `to_char` writes numbers, and `to_number` reads them.
 
-mod read;
-mod write;
+mod to_char;
+mod to_number;
 
-pub use read::to_number;
-pub use write::{float4_to_char, float8_to_char, int4_to_char, int8_to_char, numeric_to_char};
+pub use to_char::{float4_to_char, float8_to_char, int4_to_char, int8_to_char, numeric_to_char};
+pub use to_number::to_number;
 
 use crate::error::{Result, TypeError};
 

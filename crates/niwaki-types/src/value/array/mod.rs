@@ -1,9 +1,9 @@
 //! The value of an array: its elements and their place in up to six dimensions.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
+mod array_order;
 mod assign;
 mod join;
-mod order;
 mod part;
 #[cfg(test)]
 mod tests;

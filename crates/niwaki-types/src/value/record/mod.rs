@@ -1,6 +1,6 @@
 //! Values made of fields: of composite types, and rows without a declared type.
 
-pub(crate) mod order;
+pub(crate) mod record_order;
 
 use std::sync::Arc;
 
