@@ -94,7 +94,7 @@ impl Entry {
     }
 
     /// Grants the lock if no other session holds an excluding mode. Unless the session `jumps` the
-    /// queue, no waiter that comes first may exclude it either.
+    /// queue, no waiter in front of its place may exclude it either.
     pub(crate) fn attempt(
         &mut self,
         session: &Arc<SessionControl>,
@@ -110,14 +110,8 @@ impl Entry {
         if self.modes_of_others(session) & mode.excludes != 0 {
             return Attempt::Busy;
         }
-        // The session queues behind the waiters that would exclude it. It does not queue behind a
-        // waiter that waits for this session's own modes: that wait would never end.
-        let mut waiters = self.waiters.iter();
-        let queued = !jumps
-            && waiters.any(|waiter| {
-                mode.excludes & waiter.mode.bit != 0 && waiter.mode.excludes & own == 0
-            });
-        if queued {
+        let mut in_front = self.waiters.iter().take(self.queue_place(own));
+        if !jumps && in_front.any(|waiter| mode.excludes & waiter.mode.bit != 0) {
             return Attempt::Busy;
         }
         if keeps {
@@ -143,14 +137,19 @@ impl Entry {
         })
     }
 
-    /// Puts the session into the queue: before the first waiter that waits for modes the session
-    /// holds already, else at the end.
+    /// Returns the place in the queue of a session that holds the modes `own`: before the first
+    /// waiter that waits for one of them, else at the end. Behind that waiter, neither would go on.
+    fn queue_place(&self, own: u8) -> usize {
+        let first = self.waiters.iter().position(|waiter| waiter.mode.excludes & own != 0);
+        first.unwrap_or(self.waiters.len())
+    }
+
+    /// Puts the session into the queue.
     pub(crate) fn enqueue(&mut self, session: &Arc<SessionControl>, mode: Mode, keeps: bool) {
         debug_assert!(self.place_of(session).is_none(), "{session:?} waits for one lock twice");
         let own = self.modes_of(session);
         debug_assert!(own & mode.bit == 0, "{session:?} waits for a lock that it holds");
-        let first = self.waiters.iter().position(|waiter| waiter.mode.excludes & own != 0);
-        let at = first.unwrap_or(self.waiters.len());
+        let at = self.queue_place(own);
         self.waiters.insert(at, Waiter { session: Arc::clone(session), mode, keeps });
     }
 
@@ -260,7 +259,39 @@ mod tests {
     use niwaki_env::Env;
 
     use super::*;
-    use crate::{TransactionManager, TxnOptions};
+    use crate::{TableLockMode, TransactionManager, TxnOptions};
+
+    /// A session with a weak lock asked for a stronger one. It was put in front of the waiter that
+    /// waits for it, and slept for the sake of a waiter behind that one. No release woke it.
+    #[test]
+    fn a_waiter_behind_ones_place_is_no_reason_to_wait() {
+        let manager = TransactionManager::new(Env::memory(), TxnOptions::default());
+        let [reader, exclusive, writer] = [(); 3].map(|()| manager.register_session().unwrap());
+        let mut entry = Entry::default();
+        entry.add_modes(&reader, Mode::from(TableLockMode::AccessShare).bit);
+        for (session, mode) in
+            [(&exclusive, TableLockMode::AccessExclusive), (&writer, TableLockMode::RowExclusive)]
+        {
+            assert_eq!(entry.attempt(session, mode.into(), true, false), Attempt::Busy);
+            entry.enqueue(session, mode.into(), true);
+        }
+        let share = TableLockMode::Share.into();
+        assert_eq!(entry.attempt(&reader, share, true, false), Attempt::Granted);
+    }
+
+    /// A waiter in front of one's place stays in front.
+    #[test]
+    fn a_waiter_before_ones_place_comes_first() {
+        let manager = TransactionManager::new(Env::memory(), TxnOptions::default());
+        let [holder, writer, other] = [(); 3].map(|()| manager.register_session().unwrap());
+        let mut entry = Entry::default();
+        entry.add_modes(&holder, Mode::from(TableLockMode::Share).bit);
+        let writes = TableLockMode::RowExclusive.into();
+        assert_eq!(entry.attempt(&writer, writes, true, false), Attempt::Busy);
+        entry.enqueue(&writer, writes, true);
+        let share = TableLockMode::Share.into();
+        assert_eq!(entry.attempt(&other, share, true, false), Attempt::Busy);
+    }
 
     #[test]
     #[should_panic(expected = "held in no mode")]
