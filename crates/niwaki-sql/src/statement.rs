@@ -175,7 +175,7 @@ impl Planned {
     pub fn runs_before_its_rows(&self) -> bool {
         self.tag != CommandTag::Select
             || self.explain.is_some()
-            || self.root.is_constant()
+            || stack::room(self.root.bytes(), || self.root.is_constant())
             || self.changes_in_with()
     }
 
