@@ -198,6 +198,47 @@ fn statements_that_fail_say_why() {
     assert!(!server.stderr().contains("panicked"), "a panic");
 }
 
+/// The stack that a level of a statement takes depends on the compiler's choices for a release. So
+/// the released program is tried: whatever it answers, it must go on.
+#[test]
+fn nested_statements_leave_the_server_alive() {
+    let (_dir, mut server) = server("nested");
+    let kinds: &[(&str, &str, &str)] = &[
+        ("not ", "true", ""),
+        ("- ", "1", ""),
+        ("(", "1", ")"),
+        ("(", "true", " is true)"),
+        ("(", "'a'", " collate \"C\")"),
+        ("case when false and true then 0 else ", "1", " end"),
+        ("case ", "1", " when 1 then 1 else 2 end"),
+        ("coalesce(null, ", "1", ")"),
+        ("nullif(", "1", ", 2)"),
+        ("row(", "1", ")"),
+        ("(1 = any(array[", "1", "]))::int"),
+        ("(1 in (", "1", "))::int"),
+        ("(select ", "1", ")"),
+        ("* from (select ", "1", ") x"),
+        ("exists (select ", "1", ")"),
+        ("1 union (select ", "1", ")"),
+    ];
+    let mut client = server.client();
+    for levels in [300, 1_000, 2_000, 3_000, 5_000, 20_000] {
+        for (open, inner, close) in kinds {
+            let sql = format!("select {}{inner}{}", open.repeat(levels), close.repeat(levels));
+            let answers =
+                [client.batch_execute(&sql), client.batch_execute(&format!("explain {sql}"))];
+            for error in answers.into_iter().filter_map(Result::err) {
+                let code = error.code().map(|code| code.code().to_owned());
+                // Text of nested rows doubles its quotes at each level, so it outgrows a string.
+                let refused = matches!(code.as_deref(), Some("54001" | "54000" | "0A000"));
+                assert!(refused, "{levels} levels of {open}{inner}{close}: {error:?}");
+            }
+        }
+    }
+    assert!(server.stop());
+    assert!(!server.stderr().contains("panicked"), "a panic");
+}
+
 #[test]
 fn what_is_too_large_is_refused_by_size() {
     let (_dir, server) = server("large");
