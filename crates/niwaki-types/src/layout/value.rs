@@ -276,9 +276,17 @@ impl<'a> Cursor<'a> {
     /// Skips the next value in whatever form.
     #[inline]
     pub(super) fn skip(&mut self, oid: TypeOid) -> Result<()> {
+        match oid.fixed_length() {
+            // No value of a fixed length is ever apart.
+            Some(length) => self.take_slice(length).map(drop),
+            None => self.skip_varying(oid),
+        }
+    }
+
+    fn skip_varying(&mut self, oid: TypeOid) -> Result<()> {
         match self.take_apart(oid)? {
             Some(_) => Ok(()),
-            None => self.take_raw(oid).map(drop),
+            None => self.take_counted().map(drop),
         }
     }
 
@@ -310,13 +318,33 @@ impl<'a> Cursor<'a> {
         if oid.is_text() { self.take_counted().map(Some) } else { Ok(None) }
     }
 
-    /// Appends the next value to `out`, a vector of its type.
+    /// Appends the next value to `out`, a vector of its type. A compressed or out-of-line value is
+    /// returned instead.
     #[inline]
-    pub(super) fn take_into(&mut self, oid: TypeOid, out: &mut Vector) -> Result<()> {
+    pub(super) fn take_into(
+        &mut self,
+        oid: TypeOid,
+        out: &mut Vector,
+    ) -> Result<Option<Apart<'a>>> {
         let before = self.rest;
         let appended = match oid {
             TypeOid::INT4 => out.push_int4(i32::from_le_bytes(self.take()?)),
             TypeOid::INT8 => out.push_int8(i64::from_le_bytes(self.take()?)),
+            _ => return self.take_varying_into(oid, out),
+        };
+        if !appended {
+            self.rest = before;
+            out.push(&self.take_value(oid)?);
+        }
+        Ok(None)
+    }
+
+    fn take_varying_into(&mut self, oid: TypeOid, out: &mut Vector) -> Result<Option<Apart<'a>>> {
+        if let Some(value) = self.take_apart(oid)? {
+            return Ok(Some(value));
+        }
+        let before = self.rest;
+        let appended = match oid {
             text if text.is_text() => out.push_text(str_of(self.take_counted()?)?),
             TypeOid::NUMERIC => {
                 out.push_numeric(Numeric::from_stored(self.take_counted()?)?);
@@ -328,7 +356,7 @@ impl<'a> Cursor<'a> {
             self.rest = before;
             out.push(&self.take_value(oid)?);
         }
-        Ok(())
+        Ok(None)
     }
 
     fn take_other(&mut self, oid: TypeOid) -> Result<Datum> {

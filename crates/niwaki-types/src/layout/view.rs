@@ -138,18 +138,14 @@ impl<'a> RowView<'a> {
     ///
     /// # Errors
     /// `XX001` when there are more attributes than columns, or the bitmap is cut short.
+    #[inline]
     pub fn new(
         columns: &'a [ColumnType],
         natts: usize,
         has_nulls: bool,
         bytes: &'a [u8],
     ) -> Result<Self> {
-        let columns = columns.get(..natts).ok_or_else(|| {
-            TypeError::corrupt(format!(
-                "stored row has {natts} attributes, its table has {} columns",
-                columns.len()
-            ))
-        })?;
+        let columns = columns.get(..natts).ok_or_else(|| too_many(natts, columns.len()))?;
         let mut cursor = Cursor::new(bytes);
         let nulls = if has_nulls { cursor.take_slice(natts.div_ceil(8))? } else { &[] };
         Ok(Self { columns, nulls, start: cursor, next: 0, cursor })
@@ -371,11 +367,9 @@ impl<'a> RowView<'a> {
                 .ok_or_else(|| TypeError::corrupt("row has no place for its column"))?;
             if self.is_null(column) {
                 place.push_null();
-            } else if let Some(value) = cursor.take_apart(kind.oid)? {
+            } else if let Some(value) = cursor.take_into(kind.oid, place)? {
                 apart.push((column, value));
                 place.push_null();
-            } else {
-                cursor.take_into(kind.oid, place)?;
             }
         }
         for column in needed.iter().skip_while(|column| *column < self.columns.len()) {
@@ -415,4 +409,11 @@ impl<'a> RowView<'a> {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn too_many(natts: usize, columns: usize) -> TypeError {
+    TypeError::corrupt(format!(
+        "stored row has {natts} attributes, its table has {columns} columns"
+    ))
 }

@@ -210,6 +210,16 @@ impl TypeOid {
     /// when the size in the stored row varies.
     #[inline]
     pub const fn fixed_length(self) -> Option<usize> {
+        // Walking over a row asks for each column: most have one of these types.
+        match self {
+            Self::INT4 => Some(4),
+            Self::INT8 => Some(8),
+            Self::TEXT => None,
+            other => other.fixed_length_of_other(),
+        }
+    }
+
+    const fn fixed_length_of_other(self) -> Option<usize> {
         match self {
             Self::BOOL => Some(1),
             Self::INT2 => Some(2),
