@@ -76,4 +76,4 @@ pub use state::numbering::{
 };
 pub use state::partitions::{Leaf, NoPartition, Partition, Partitions};
 pub use state::relation::{IndexEntry, Relation};
-pub use state::system::{Key, SystemSource, VirtualTable};
+pub use state::system::{Key, NoSystem, SystemSource, VirtualTable};

@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use niwaki_catalog::{CatalogState, Oid, PG_CATALOG, Relation, SearchPath, SystemSource};
+use niwaki_catalog::{CatalogState, NoSystem, PG_CATALOG, Relation, SearchPath};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_settings::planner_settings::PlannerSettings;
 use niwaki_storage::Tid;
@@ -88,11 +88,11 @@ pub fn with_times<T>(now: i64, run: impl FnOnce(&mut ExecContext<'_>) -> T) -> T
     let fixed = fixed();
     let (transaction_us, statement_us) = (now, now);
     run(&mut ExecContext {
-        store: &mut Nothing,
+        store: &mut NoStore,
         environment: &mut NoSession { shared: None, transaction_us, statement_us },
         catalog: &fixed.catalog,
         path: &fixed.path,
-        source: &Nothing,
+        source: &NoSystem,
         text: &fixed.text,
         memory_limit: usize::MAX,
         work_mem: usize::MAX,
@@ -153,7 +153,7 @@ impl<'c> ForThreads<'c> {
                 },
                 catalog: self.catalog,
                 path: self.path,
-                source: &Nothing,
+                source: &NoSystem,
                 text: self.text,
                 memory_limit: self.memory_limit,
                 work_mem: self.work_mem,
@@ -169,7 +169,9 @@ impl<'c> ForThreads<'c> {
     }
 }
 
-struct Nothing;
+/// A store without tables, for expressions without a session, and for tests.
+#[derive(Debug)]
+pub struct NoStore;
 
 /// The services without a session. In a worker thread they can be interrupted, and have the
 /// session's clock and times.
@@ -184,7 +186,7 @@ fn none<T>() -> Result<T> {
     Err(SqlError::internal("an expression asked for a session, and is evaluated where none is"))
 }
 
-impl Store for Nothing {
+impl Store for NoStore {
     fn lock_table(&mut self, _: &Relation, _: TableLockMode) -> Result<()> {
         none()
     }
@@ -297,49 +299,5 @@ impl Environment for NoSession<'_> {
     }
     fn session_user(&self) -> String {
         String::new()
-    }
-}
-
-impl SystemSource for Nothing {
-    fn relation_bytes(&self, _: &CatalogState, _: Oid, _: &str) -> niwaki_catalog::Result<u64> {
-        Ok(0)
-    }
-    fn database_bytes(&self, _: Oid) -> niwaki_catalog::Result<u64> {
-        Ok(0)
-    }
-    fn read_in(
-        &self,
-        _: &CatalogState,
-        _: Oid,
-        _: &str,
-        _: std::ops::Range<u32>,
-    ) -> niwaki_catalog::Result<()> {
-        Ok(())
-    }
-    fn wal_insert_lsn(&self) -> u64 {
-        0
-    }
-    fn wal_flushed_lsn(&self) -> u64 {
-        0
-    }
-    fn session_id(&self) -> i32 {
-        0
-    }
-    fn cancel(&self, _: i32) -> bool {
-        false
-    }
-    fn terminate(&self, _: i32) -> bool {
-        false
-    }
-    fn blocking(&self, _: i32) -> Vec<i32> {
-        Vec::new()
-    }
-    fn view_rows(
-        &self,
-        _: &str,
-        _: &CatalogState,
-        _: &mut dyn FnMut(&[Datum]) -> niwaki_catalog::Result<()>,
-    ) -> niwaki_catalog::Result<()> {
-        Ok(())
     }
 }

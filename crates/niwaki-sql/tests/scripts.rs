@@ -4,96 +4,19 @@ mod script;
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Oid, Relation, SearchPath, SystemSource};
+use niwaki_catalog::{CatalogState, NoSystem, SearchPath};
 use niwaki_env::Env;
-use niwaki_sql::store::{
-    ConflictOutcome, JudgedRow, RowBatch, RowOutcome, ScanPath, ScanState, Store,
-};
+use niwaki_expr::sessionless::NoStore;
 use niwaki_sql::{
     AnalyzeContext, Calls, Environment, ExecContext, NoAfterTriggers, PlannerSettings, Result,
     Scratch, SqlError, Statement, TEMP_CHUNK_BYTES, analyze_without_parameters,
 };
-use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
-use niwaki_txn::{RowLockMode, TableLockMode, WaitPolicy};
-use niwaki_types::{ColumnMask, Datum, TextSettings};
+use niwaki_types::{Datum, TextSettings};
 use proptest::prelude::*;
-
-struct NoStore;
 
 fn no_tables<T>() -> Result<T> {
     Err(SqlError::internal("this test has no tables"))
-}
-
-impl Store for NoStore {
-    fn lock_table(&mut self, _: &Relation, _: TableLockMode) -> Result<()> {
-        no_tables()
-    }
-    fn open_scan(&mut self, _: &Relation, _: ScanPath, _: &ColumnMask) -> Result<ScanState> {
-        no_tables()
-    }
-    fn next_rows(
-        &mut self,
-        _: &Relation,
-        _: &mut ScanState,
-        _: usize,
-        _: &mut RowBatch,
-    ) -> Result<bool> {
-        no_tables()
-    }
-    fn fetch_unique(
-        &mut self,
-        _: &Relation,
-        _: usize,
-        _: &[u8],
-        _: &ColumnMask,
-        _: &mut [Datum],
-    ) -> Result<Option<Tid>> {
-        no_tables()
-    }
-    fn address_now(&mut self, _: &Relation, _: Tid) -> Result<Option<Tid>> {
-        no_tables()
-    }
-    fn insert(&mut self, _: &Relation, _: &[Datum]) -> Result<Tid> {
-        no_tables()
-    }
-    fn insert_or_lock(
-        &mut self,
-        _: &Relation,
-        _: &[Datum],
-        _: &[usize],
-        _: Option<RowLockMode>,
-    ) -> Result<ConflictOutcome> {
-        no_tables()
-    }
-    fn update(
-        &mut self,
-        _: &Relation,
-        _: JudgedRow,
-        _: &[Datum],
-        _: &[Datum],
-    ) -> Result<RowOutcome> {
-        no_tables()
-    }
-    fn delete(&mut self, _: &Relation, _: JudgedRow, _: &[Datum]) -> Result<RowOutcome> {
-        no_tables()
-    }
-
-    fn delete_moved(&mut self, _: &Relation, _: JudgedRow, _: &[Datum]) -> Result<RowOutcome> {
-        no_tables()
-    }
-    fn lock_row(
-        &mut self,
-        _: &Relation,
-        _: JudgedRow,
-        _: RowLockMode,
-        _: WaitPolicy,
-    ) -> Result<RowOutcome> {
-        no_tables()
-    }
-    fn blocks(&mut self, _: &Relation) -> Result<u32> {
-        no_tables()
-    }
 }
 
 /// A session at a fixed moment, 2024-01-01 00:00 UTC.
@@ -146,50 +69,6 @@ impl Environment for FixedSession {
     }
 }
 
-impl SystemSource for FixedSession {
-    fn relation_bytes(&self, _: &CatalogState, _: Oid, _: &str) -> niwaki_catalog::Result<u64> {
-        Ok(0)
-    }
-    fn database_bytes(&self, _: Oid) -> niwaki_catalog::Result<u64> {
-        Ok(0)
-    }
-    fn read_in(
-        &self,
-        _: &CatalogState,
-        _: Oid,
-        _: &str,
-        _: std::ops::Range<u32>,
-    ) -> niwaki_catalog::Result<()> {
-        Ok(())
-    }
-    fn wal_insert_lsn(&self) -> u64 {
-        0
-    }
-    fn wal_flushed_lsn(&self) -> u64 {
-        0
-    }
-    fn session_id(&self) -> i32 {
-        1
-    }
-    fn cancel(&self, _: i32) -> bool {
-        false
-    }
-    fn terminate(&self, _: i32) -> bool {
-        false
-    }
-    fn blocking(&self, _: i32) -> Vec<i32> {
-        Vec::new()
-    }
-    fn view_rows(
-        &self,
-        _: &str,
-        _: &CatalogState,
-        _: &mut dyn FnMut(&[Datum]) -> niwaki_catalog::Result<()>,
-    ) -> niwaki_catalog::Result<()> {
-        Ok(())
-    }
-}
-
 fn run(sql: &str, memory: usize, temp: &TempSpace) -> Result<String> {
     let catalog = CatalogState::default();
     let path = SearchPath { schemas: Vec::new(), creation: None };
@@ -216,7 +95,7 @@ fn run(sql: &str, memory: usize, temp: &TempSpace) -> Result<String> {
             environment: &mut FixedSession,
             catalog: &catalog,
             path: &path,
-            source: &FixedSession,
+            source: &NoSystem,
             text: &text,
             memory_limit: 64 << 20,
             work_mem: memory,

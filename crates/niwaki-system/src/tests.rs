@@ -2,59 +2,12 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Error, Key, Oid, SystemSource, builtin_relations};
+use niwaki_catalog::{CatalogState, Error, Key, NoSystem, builtin_relations};
 use niwaki_env::Env;
 use niwaki_session::Directory;
 use niwaki_types::{Datum, TypeOid};
 
 use super::catalogs::{CATALOGS, INFORMATION, RECORDED, REFUSED};
-
-/// Source of a database in which nothing runs.
-struct Nothing;
-
-impl SystemSource for Nothing {
-    fn relation_bytes(&self, _: &CatalogState, _: Oid, _: &str) -> niwaki_catalog::Result<u64> {
-        Ok(0)
-    }
-    fn database_bytes(&self, _: Oid) -> niwaki_catalog::Result<u64> {
-        Ok(0)
-    }
-    fn read_in(
-        &self,
-        _: &CatalogState,
-        _: Oid,
-        _: &str,
-        _: std::ops::Range<u32>,
-    ) -> niwaki_catalog::Result<()> {
-        Ok(())
-    }
-    fn wal_insert_lsn(&self) -> u64 {
-        0
-    }
-    fn wal_flushed_lsn(&self) -> u64 {
-        0
-    }
-    fn session_id(&self) -> i32 {
-        1
-    }
-    fn cancel(&self, _: i32) -> bool {
-        false
-    }
-    fn terminate(&self, _: i32) -> bool {
-        false
-    }
-    fn blocking(&self, _: i32) -> Vec<i32> {
-        Vec::new()
-    }
-    fn view_rows(
-        &self,
-        _: &str,
-        _: &CatalogState,
-        _: &mut dyn FnMut(&[Datum]) -> niwaki_catalog::Result<()>,
-    ) -> niwaki_catalog::Result<()> {
-        Ok(())
-    }
-}
 
 /// Decides whether a value belongs to a type.
 fn fits(value: &Datum, kind: TypeOid) -> bool {
@@ -135,7 +88,7 @@ fn rows_have_the_types_of_their_columns() {
     let mut filled = 0;
     for relation in state.relations() {
         let Some(view) = &relation.view else { continue };
-        let found = view.rows(&state, &Nothing, None, &mut |row| {
+        let found = view.rows(&state, &NoSystem, None, &mut |row| {
             assert_eq!(row.len(), relation.columns.len(), "{}", relation.name);
             for (value, column) in row.iter().zip(&relation.columns) {
                 let kind = TypeOid(column.type_oid);
@@ -163,7 +116,7 @@ fn a_key_gives_what_all_rows_have() {
         let Some(view) = &relation.view else { continue };
         for column in (0..relation.columns.len()).filter(|column| view.has_key(*column)) {
             let mut all: Vec<Vec<Datum>> = Vec::new();
-            let read = view.rows(&state, &Nothing, None, &mut |row| {
+            let read = view.rows(&state, &NoSystem, None, &mut |row| {
                 all.push(row.to_vec());
                 Ok(())
             });
@@ -173,7 +126,7 @@ fn a_key_gives_what_all_rows_have() {
                 let value = &wanted[column];
                 let same = |row: &Vec<Datum>| row[column].same_image(value);
                 let mut found = Vec::new();
-                let read = view.rows(&state, &Nothing, Some(Key { column, value }), &mut |row| {
+                let read = view.rows(&state, &NoSystem, Some(Key { column, value }), &mut |row| {
                     found.push(row.to_vec());
                     Ok(())
                 });
