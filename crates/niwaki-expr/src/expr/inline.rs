@@ -70,11 +70,7 @@ fn put_arguments(expr: &mut Expr, arguments: &[Expr]) {
         expr.ty = ty;
         return;
     }
-    // The visit cannot fail.
-    let _ = expr.for_each_child_mut(&mut |child| {
-        put_arguments(child, arguments);
-        Ok(())
-    });
+    expr.for_each_child_mut(&mut |child| put_arguments(child, arguments));
 }
 
 /// Decides whether an expression over parameters may replace a call of a function with this

@@ -309,17 +309,6 @@ pub struct RowValue {
     pub present: Option<Expr>,
 }
 
-impl RowValue {
-    /// Returns all expressions of the value.
-    pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
-        self.fields.iter().chain(&self.present)
-    }
-    /// Returns all expressions of the value, mutable.
-    pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
-        self.fields.iter_mut().chain(&mut self.present)
-    }
-}
-
 /// The tests IS TRUE, IS FALSE and IS UNKNOWN, with their negations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoolTest {

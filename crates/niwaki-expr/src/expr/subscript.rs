@@ -29,11 +29,6 @@ impl Subscripts {
         self.bounds.iter().flatten().flatten()
     }
 
-    /// Returns the bounds, mutable.
-    pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
-        self.bounds.iter_mut().flatten().flatten()
-    }
-
     /// Decides whether both are the same subscripts of the same row.
     pub fn same(&self, other: &Self) -> bool {
         let same = |a: &Option<Expr>, b: &Option<Expr>| match (a, b) {

@@ -1,81 +1,108 @@
 //! Visits the parts of expressions.
 
+use std::convert::Infallible;
+
 use niwaki_types::{Datum, TextSettings, TypeOid, to_text};
 
 use super::{Expr, ExprKind, SubQueryKind};
 
+/// Defines the visit of an expression's direct parts. Shared and mutable parts have one definition,
+/// so each part is named once.
+macro_rules! try_each_child {
+    ($name:ident, $iter:ident $(, $mutable:ident)?) => {
+        /// Calls `visit` for every direct part, up to the first error.
+        #[inline]
+        fn $name<'e, E>(
+            &'e $($mutable)? self,
+            mut visit: impl FnMut(&'e $($mutable)? Expr) -> Result<(), E>,
+        ) -> Result<(), E> {
+            match self {
+                Self::Const(_)
+                | Self::Param(_)
+                | Self::Slot { .. }
+                | Self::CaseOperand
+                | Self::Aggregate(_)
+                | Self::Window(_)
+                | Self::SetReturning(_)
+                | Self::CurrentOf { .. } => Ok(()),
+                Self::Call { arguments, .. }
+                | Self::UserCall { arguments, .. }
+                | Self::Populated { arguments, .. }
+                | Self::And(arguments)
+                | Self::Or(arguments)
+                | Self::Coalesce(arguments)
+                | Self::MinMax { arguments, .. }
+                | Self::Grouping(arguments)
+                | Self::Array(arguments) => arguments.$iter().try_for_each(visit),
+                Self::Cast { argument, .. }
+                | Self::Length { argument, .. }
+                | Self::Domain { argument, .. }
+                | Self::Not(argument)
+                | Self::IsNull { argument, .. }
+                | Self::Field { argument, .. }
+                | Self::RowNull { argument, .. }
+                | Self::BoolTest { argument, .. } => visit(argument),
+                Self::Row(row) => {
+                    row.fields.$iter().try_for_each(&mut visit)?;
+                    row.present.$iter().try_for_each(visit)
+                }
+                Self::AssignField { record, value, .. } => {
+                    visit(record)?;
+                    visit(value)
+                }
+                Self::Case { operand, branches, default } => {
+                    if let Some(operand) = operand {
+                        visit(operand)?;
+                    }
+                    for (condition, result) in branches {
+                        visit(condition)?;
+                        visit(result)?;
+                    }
+                    if let Some(default) = default {
+                        visit(default)?;
+                    }
+                    Ok(())
+                }
+                Self::NullIf { result, equal } => {
+                    visit(result)?;
+                    visit(equal)
+                }
+                Self::Distinct { left, right, .. } | Self::ArrayCompare { left, right, .. } => {
+                    visit(left)?;
+                    visit(right)
+                }
+                Self::Subscript { array, subscripts } => {
+                    visit(array)?;
+                    subscripts.bounds.$iter().flatten().flatten().try_for_each(visit)
+                }
+                Self::AssignPart { array, subscripts, value } => {
+                    visit(array)?;
+                    subscripts.bounds.$iter().flatten().flatten().try_for_each(&mut visit)?;
+                    visit(value)
+                }
+                Self::SubQuery(sub) => match & $($mutable)? sub.kind {
+                    SubQueryKind::Compare { left, .. } => visit(left),
+                    SubQueryKind::CompareRows(rows) => rows.left.$iter().try_for_each(visit),
+                    SubQueryKind::Exists
+                    | SubQueryKind::Scalar
+                    | SubQueryKind::Array
+                    | SubQueryKind::Assigned { .. } => Ok(()),
+                },
+            }
+        }
+    };
+}
+
 impl ExprKind {
+    try_each_child!(try_each_child, iter);
+    try_each_child!(try_each_child_mut, iter_mut, mut);
+
     /// Calls `visit` for every direct part, as [`Expr::for_each_child`] does.
     pub fn for_each_child<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
-        match self {
-            ExprKind::Const(_)
-            | ExprKind::Param(_)
-            | ExprKind::Slot { .. }
-            | ExprKind::CaseOperand
-            | ExprKind::Aggregate(_)
-            | ExprKind::Window(_)
-            | ExprKind::SetReturning(_)
-            | ExprKind::CurrentOf { .. } => {}
-            ExprKind::Call { arguments, .. }
-            | ExprKind::UserCall { arguments, .. }
-            | ExprKind::Populated { arguments, .. }
-            | ExprKind::And(arguments)
-            | ExprKind::Or(arguments)
-            | ExprKind::Coalesce(arguments)
-            | ExprKind::MinMax { arguments, .. }
-            | ExprKind::Grouping(arguments)
-            | ExprKind::Array(arguments) => arguments.iter().for_each(visit),
-            ExprKind::Cast { argument, .. }
-            | ExprKind::Length { argument, .. }
-            | ExprKind::Domain { argument, .. }
-            | ExprKind::Not(argument)
-            | ExprKind::IsNull { argument, .. }
-            | ExprKind::Field { argument, .. }
-            | ExprKind::RowNull { argument, .. }
-            | ExprKind::BoolTest { argument, .. } => visit(argument),
-            ExprKind::Row(row) => row.exprs().for_each(visit),
-            ExprKind::AssignField { record, value, .. } => {
-                visit(record);
-                visit(value);
-            }
-            ExprKind::Case { operand, branches, default } => {
-                if let Some(operand) = operand {
-                    visit(operand);
-                }
-                for (condition, result) in branches {
-                    visit(condition);
-                    visit(result);
-                }
-                if let Some(default) = default {
-                    visit(default);
-                }
-            }
-            ExprKind::NullIf { result, equal } => {
-                visit(result);
-                visit(equal);
-            }
-            ExprKind::Distinct { left, right, .. } | ExprKind::ArrayCompare { left, right, .. } => {
-                visit(left);
-                visit(right);
-            }
-            ExprKind::Subscript { array, subscripts } => {
-                visit(array);
-                subscripts.exprs().for_each(visit);
-            }
-            ExprKind::AssignPart { array, subscripts, value } => {
-                visit(array);
-                subscripts.exprs().for_each(&mut *visit);
-                visit(value);
-            }
-            ExprKind::SubQuery(sub) => match &sub.kind {
-                SubQueryKind::Compare { left, .. } => visit(left),
-                SubQueryKind::CompareRows(rows) => rows.left.iter().for_each(visit),
-                SubQueryKind::Exists
-                | SubQueryKind::Scalar
-                | SubQueryKind::Array
-                | SubQueryKind::Assigned { .. } => {}
-            },
-        }
+        let Ok(()) = self.try_each_child(|part| {
+            visit(part);
+            Ok::<(), Infallible>(())
+        });
     }
 }
 
@@ -85,81 +112,23 @@ impl Expr {
         self.kind.for_each_child(visit);
     }
 
-    /// Calls `visit` for the same parts, with the right to change them.
+    /// Calls `visit` for the same parts, mutable.
+    pub fn for_each_child_mut<'e>(&'e mut self, visit: &mut dyn FnMut(&'e mut Expr)) {
+        let Ok(()) = self.kind.try_each_child_mut(|part| {
+            visit(part);
+            Ok::<(), Infallible>(())
+        });
+    }
+
+    /// Calls `visit` for the same parts, mutable, up to the first error.
     ///
     /// # Errors
     /// The first error of `visit`.
-    pub fn for_each_child_mut(
-        &mut self,
-        visit: &mut dyn FnMut(&mut Expr) -> niwaki_parse::error::Result<()>,
-    ) -> niwaki_parse::error::Result<()> {
-        match &mut self.kind {
-            ExprKind::Const(_)
-            | ExprKind::Param(_)
-            | ExprKind::Slot { .. }
-            | ExprKind::CaseOperand
-            | ExprKind::Aggregate(_)
-            | ExprKind::Window(_)
-            | ExprKind::SetReturning(_)
-            | ExprKind::CurrentOf { .. } => Ok(()),
-            ExprKind::Call { arguments, .. }
-            | ExprKind::UserCall { arguments, .. }
-            | ExprKind::Populated { arguments, .. }
-            | ExprKind::And(arguments)
-            | ExprKind::Or(arguments)
-            | ExprKind::Coalesce(arguments)
-            | ExprKind::MinMax { arguments, .. }
-            | ExprKind::Grouping(arguments)
-            | ExprKind::Array(arguments) => arguments.iter_mut().try_for_each(visit),
-            ExprKind::Cast { argument, .. }
-            | ExprKind::Length { argument, .. }
-            | ExprKind::Domain { argument, .. }
-            | ExprKind::Not(argument)
-            | ExprKind::IsNull { argument, .. }
-            | ExprKind::Field { argument, .. }
-            | ExprKind::RowNull { argument, .. }
-            | ExprKind::BoolTest { argument, .. } => visit(argument),
-            ExprKind::Row(row) => row.exprs_mut().try_for_each(visit),
-            ExprKind::AssignField { record, value, .. } => {
-                visit(record)?;
-                visit(value)
-            }
-            ExprKind::Case { operand, branches, default } => {
-                if let Some(operand) = operand {
-                    visit(operand)?;
-                }
-                for (condition, result) in branches {
-                    visit(condition)?;
-                    visit(result)?;
-                }
-                default.as_mut().map_or(Ok(()), |d| visit(d))
-            }
-            ExprKind::NullIf { result, equal } => {
-                visit(result)?;
-                visit(equal)
-            }
-            ExprKind::Distinct { left, right, .. } | ExprKind::ArrayCompare { left, right, .. } => {
-                visit(left)?;
-                visit(right)
-            }
-            ExprKind::Subscript { array, subscripts } => {
-                visit(array)?;
-                subscripts.exprs_mut().try_for_each(visit)
-            }
-            ExprKind::AssignPart { array, subscripts, value } => {
-                visit(array)?;
-                subscripts.exprs_mut().try_for_each(&mut *visit)?;
-                visit(value)
-            }
-            ExprKind::SubQuery(sub) => match &mut sub.kind {
-                SubQueryKind::Compare { left, .. } => visit(left),
-                SubQueryKind::CompareRows(rows) => rows.left.iter_mut().try_for_each(visit),
-                SubQueryKind::Exists
-                | SubQueryKind::Scalar
-                | SubQueryKind::Array
-                | SubQueryKind::Assigned { .. } => Ok(()),
-            },
-        }
+    pub fn try_for_each_child_mut<'e, E>(
+        &'e mut self,
+        visit: &mut dyn FnMut(&'e mut Expr) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.kind.try_each_child_mut(visit)
     }
 
     /// Returns the same expression over a row whose table columns begin at slot `start`. The
@@ -174,11 +143,7 @@ impl Expr {
         if let ExprKind::Slot { depth: 0, slot } = &mut self.kind {
             *slot += start;
         }
-        // The visit cannot fail.
-        let _ = self.for_each_child_mut(&mut |child| {
-            child.shift(start);
-            Ok(())
-        });
+        self.for_each_child_mut(&mut |child| child.shift(start));
     }
 
     /// Decides whether the expression or any part of it satisfies `test`.

@@ -25,6 +25,23 @@ pub struct AggregateCall {
     pub direct: Option<usize>,
 }
 
+/// Defines the expressions of an aggregate. Shared and mutable ones have one definition, so each
+/// part is named once.
+macro_rules! exprs_of_aggregate {
+    ($exprs:ident, $iter:ident $(, $mutable:ident)?) => {
+        /// Returns the call's arguments, its FILTER and its ORDER BY.
+        pub fn $exprs(& $($mutable)? self) -> impl Iterator<Item = & $($mutable)? Expr> {
+            let order = self.order.$iter().map(|(expr, ..)| expr);
+            self.arguments.$iter().chain(self.filter.$iter()).chain(order)
+        }
+    };
+}
+
+impl AggregateCall {
+    exprs_of_aggregate!(exprs, iter);
+    exprs_of_aggregate!(exprs_mut, iter_mut, mut);
+}
+
 /// One set-returning function of a target list.
 #[derive(Clone, Debug)]
 pub struct SetCall {

@@ -3,13 +3,169 @@
 use niwaki_catalog::FunctionVolatility;
 
 use super::{
-    Body, From, FromItem, ItemKind, JoinTree, JoinType, ModifyQuery, ModifySource, Query,
-    StatementBody, StatementQuery,
+    AggregateCall, Body, From, FromItem, ItemKind, JoinTree, JoinType, ModifyQuery, ModifySource,
+    Query, StatementBody, StatementQuery,
 };
 use crate::expr::{Expr, ExprKind, Nested};
 
-type Visit<'v> = &'v mut dyn FnMut(&Expr, usize);
-type VisitMut<'v> = &'v mut dyn FnMut(&mut Expr, usize);
+/// Defines the traversal of one query level, and of the slots of the levels around it. Shared and
+/// mutable parts have one definition, so each part is named once.
+macro_rules! walks {
+    (
+        $for_each_expr:ident, $for_each_item_query:ident, $outer_slots:ident,
+        $expr_outer_slots:ident, $for_each_child:ident, $exprs:ident, $row_exprs:ident,
+        $offsets:ident, $iter:ident $([$lifetime:lifetime])? $(, $mutable:ident)?
+    ) => {
+        impl Query {
+            /// Calls `visit` with every expression of this level. It does not enter queries in FROM
+            /// or inside expressions.
+            pub fn $for_each_expr $(<$lifetime>)? (
+                &$($lifetime)? $($mutable)? self,
+                visit: &mut dyn FnMut(&$($lifetime)? $($mutable)? Expr),
+            ) {
+                match & $($mutable)? self.body {
+                    Body::Select(select) => {
+                        select.from.$for_each_expr(visit);
+                        if let Some(grouping) = & $($mutable)? select.grouping {
+                            grouping.groups.$iter().for_each(&mut *visit);
+                            let calls = grouping.calls.$iter();
+                            calls.flat_map(AggregateCall::$exprs).for_each(&mut *visit);
+                            grouping.having.$iter().for_each(&mut *visit);
+                        }
+                        select.windowing.$row_exprs().for_each(&mut *visit);
+                        select.windowing.$offsets().for_each(&mut *visit);
+                        select.targets.$iter().for_each(&mut *visit);
+                        let sets = select.sets.$iter();
+                        sets.flat_map(|set| set.arguments.$iter()).for_each(&mut *visit);
+                    }
+                    Body::Values(rows) => rows.$iter().flatten().for_each(&mut *visit),
+                    // It reads no rows of queries around it, and nothing moves into or out of its
+                    // level.
+                    Body::Modify(_) => {}
+                    Body::Set(set) => {
+                        for side in [& $($mutable)? set.left, & $($mutable)? set.right] {
+                            side.query.$for_each_expr(visit);
+                            side.exprs.$iter().for_each(&mut *visit);
+                        }
+                    }
+                }
+                self.limit.$iter().chain(self.offset.$iter()).for_each(visit);
+            }
+
+            /// Calls `visit` with every query among the FROM items.
+            pub fn $for_each_item_query $(<$lifetime>)? (
+                &$($lifetime)? $($mutable)? self,
+                visit: &mut dyn FnMut(&$($lifetime)? $($mutable)? Query),
+            ) {
+                match & $($mutable)? self.body {
+                    Body::Select(select) => select.from.$for_each_item_query(visit),
+                    Body::Values(_) | Body::Modify(_) => {}
+                    Body::Set(set) => {
+                        set.left.query.$for_each_item_query(visit);
+                        set.right.query.$for_each_item_query(visit);
+                    }
+                }
+            }
+
+            /// Calls `visit` with every inner slot that reads a row `level` or more levels up.
+            ///
+            /// The second argument is the query level of the slot's place. The slot's depth minus
+            /// this level says which enclosing row it reads. `level` is the level of the query's
+            /// own row: 1 if the query is nested directly in the row in question.
+            pub fn $outer_slots(
+                & $($mutable)? self,
+                level: usize,
+                visit: &mut dyn FnMut(& $($mutable)? Expr, usize),
+            ) {
+                self.$for_each_expr(&mut |expr| $expr_outer_slots(expr, level, visit));
+                self.$for_each_item_query(&mut |query| query.$outer_slots(level + 1, visit));
+            }
+        }
+
+        impl From {
+            /// Calls `visit` with every expression of FROM and WHERE over their row.
+            pub fn $for_each_expr $(<$lifetime>)? (
+                &$($lifetime)? $($mutable)? self,
+                visit: &mut dyn FnMut(&$($lifetime)? $($mutable)? Expr),
+            ) {
+                for item in & $($mutable)? self.items {
+                    match & $($mutable)? item.kind {
+                        ItemKind::Function { arguments, .. } => {
+                            arguments.$iter().for_each(&mut *visit);
+                        }
+                        ItemKind::Single { expr, .. } => visit(expr),
+                        ItemKind::Table(_)
+                        | ItemKind::View(_)
+                        | ItemKind::Query(_)
+                        | ItemKind::Shared { .. }
+                        | ItemKind::Working { .. } => {}
+                    }
+                }
+                if let Some(tree) = & $($mutable)? self.tree {
+                    tree.$for_each_expr(visit);
+                }
+                self.conditions.$iter().for_each(&mut *visit);
+                self.recheck.$iter().flatten().for_each(visit);
+            }
+
+            /// Calls `visit` with each nested query of FROM.
+            pub fn $for_each_item_query $(<$lifetime>)? (
+                &$($lifetime)? $($mutable)? self,
+                visit: &mut dyn FnMut(&$($lifetime)? $($mutable)? Query),
+            ) {
+                for item in & $($mutable)? self.items {
+                    if let ItemKind::Query(query) = & $($mutable)? item.kind {
+                        visit(query);
+                    }
+                }
+            }
+        }
+
+        impl JoinTree {
+            fn $for_each_expr $(<$lifetime>)? (
+                &$($lifetime)? $($mutable)? self,
+                visit: &mut dyn FnMut(&$($lifetime)? $($mutable)? Expr),
+            ) {
+                if let Self::Join(join) = self {
+                    join.left.$for_each_expr(visit);
+                    join.right.$for_each_expr(visit);
+                    join.on.$iter().for_each(visit);
+                }
+            }
+        }
+
+        /// Does the work of [`Query::outer_slots`] for an expression whose own row is `level`
+        /// levels down.
+        pub fn $expr_outer_slots(
+            expr: & $($mutable)? Expr,
+            level: usize,
+            visit: &mut dyn FnMut(& $($mutable)? Expr, usize),
+        ) {
+            if let ExprKind::Slot { depth, .. } = &expr.kind {
+                if *depth >= level {
+                    visit(expr, level);
+                }
+                return;
+            }
+            if let ExprKind::SubQuery(sub) = & $($mutable)? expr.kind
+                && let Nested::Query(query) = & $($mutable)? sub.query
+            {
+                query.$outer_slots(level + 1, visit);
+            }
+            expr.$for_each_child(&mut |child| $expr_outer_slots(child, level, visit));
+        }
+    };
+}
+
+walks! {
+    for_each_expr, for_each_item_query, outer_slots, expr_outer_slots, for_each_child, exprs,
+    row_exprs, offsets, iter ['q]
+}
+
+walks! {
+    for_each_expr_mut, for_each_item_query_mut, outer_slots_mut, expr_outer_slots_mut,
+    for_each_child_mut, exprs_mut, row_exprs_mut, offsets_mut, iter_mut, mut
+}
 
 impl StatementQuery {
     /// Returns whether the statement contains anything volatile. A data change is volatile.
@@ -70,110 +226,6 @@ impl ModifyQuery {
 }
 
 impl Query {
-    /// Calls `visit` with every expression of this level. It does not enter queries in FROM or
-    /// inside expressions.
-    pub fn for_each_expr<'q>(&'q self, visit: &mut dyn FnMut(&'q Expr)) {
-        match &self.body {
-            Body::Select(select) => {
-                select.from.for_each_expr(visit);
-                if let Some(grouping) = &select.grouping {
-                    grouping.groups.iter().for_each(&mut *visit);
-                    for call in &grouping.calls {
-                        call.arguments.iter().for_each(&mut *visit);
-                        call.filter.iter().for_each(&mut *visit);
-                        call.order.iter().for_each(|(expr, ..)| visit(expr));
-                    }
-                    grouping.having.iter().for_each(&mut *visit);
-                }
-                select.windowing.for_each_row_expr(visit);
-                select.windowing.offsets().for_each(&mut *visit);
-                select.targets.iter().for_each(&mut *visit);
-                select.sets.iter().flat_map(|set| &set.arguments).for_each(&mut *visit);
-            }
-            Body::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
-            // It reads no rows of queries around it, and nothing moves into or out of its level.
-            Body::Modify(_) => {}
-            Body::Set(set) => {
-                for side in [&set.left, &set.right] {
-                    side.query.for_each_expr(visit);
-                    side.exprs.iter().for_each(&mut *visit);
-                }
-            }
-        }
-        self.limit.iter().chain(&self.offset).for_each(visit);
-    }
-
-    /// Calls `visit` with the same expressions, mutable.
-    pub fn for_each_expr_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
-        match &mut self.body {
-            Body::Select(select) => {
-                select.from.for_each_expr_mut(visit);
-                if let Some(grouping) = &mut select.grouping {
-                    grouping.groups.iter_mut().for_each(&mut *visit);
-                    for call in &mut grouping.calls {
-                        call.arguments.iter_mut().for_each(&mut *visit);
-                        call.filter.iter_mut().for_each(&mut *visit);
-                        call.order.iter_mut().for_each(|(expr, ..)| visit(expr));
-                    }
-                    grouping.having.iter_mut().for_each(&mut *visit);
-                }
-                select.windowing.row_exprs_mut().into_iter().for_each(&mut *visit);
-                select.windowing.offsets_mut().for_each(&mut *visit);
-                select.targets.iter_mut().for_each(&mut *visit);
-                select.sets.iter_mut().flat_map(|set| &mut set.arguments).for_each(&mut *visit);
-            }
-            Body::Values(rows) => rows.iter_mut().flatten().for_each(&mut *visit),
-            Body::Modify(_) => {}
-            Body::Set(set) => {
-                for side in [&mut set.left, &mut set.right] {
-                    side.query.for_each_expr_mut(visit);
-                    side.exprs.iter_mut().for_each(&mut *visit);
-                }
-            }
-        }
-        self.limit.iter_mut().chain(&mut self.offset).for_each(visit);
-    }
-
-    /// Calls `visit` with every query among the FROM items.
-    pub fn for_each_item_query<'q>(&'q self, visit: &mut dyn FnMut(&'q Query)) {
-        match &self.body {
-            Body::Select(select) => select.from.for_each_item_query(visit),
-            Body::Values(_) | Body::Modify(_) => {}
-            Body::Set(set) => {
-                set.left.query.for_each_item_query(visit);
-                set.right.query.for_each_item_query(visit);
-            }
-        }
-    }
-
-    /// Calls `visit` with the same queries, mutable.
-    pub fn for_each_item_query_mut(&mut self, visit: &mut dyn FnMut(&mut Query)) {
-        match &mut self.body {
-            Body::Select(select) => select.from.for_each_item_query_mut(visit),
-            Body::Values(_) | Body::Modify(_) => {}
-            Body::Set(set) => {
-                set.left.query.for_each_item_query_mut(visit);
-                set.right.query.for_each_item_query_mut(visit);
-            }
-        }
-    }
-
-    /// Calls `visit` with every inner slot that reads a row `level` or more levels up.
-    ///
-    /// The second argument is the query level of the slot's place. The slot's depth minus this
-    /// level says which enclosing row it reads. `level` is the level of the query's own row: 1 if
-    /// the query is nested directly in the row in question.
-    pub fn outer_slots(&self, level: usize, visit: Visit<'_>) {
-        self.for_each_expr(&mut |expr| expr_outer_slots(expr, level, visit));
-        self.for_each_item_query(&mut |query| query.outer_slots(level + 1, visit));
-    }
-
-    /// Calls `visit` with the same slots, mutable.
-    pub fn outer_slots_mut(&mut self, level: usize, visit: VisitMut<'_>) {
-        self.for_each_expr_mut(&mut |expr| expr_outer_slots_mut(expr, level, visit));
-        self.for_each_item_query_mut(&mut |query| query.outer_slots_mut(level + 1, visit));
-    }
-
     /// Returns whether the query reads rows of queries around it.
     pub fn is_correlated(&self) -> bool {
         let mut found = false;
@@ -290,75 +342,9 @@ impl From {
             }
         }
     }
-
-    /// Calls `visit` with every expression of FROM and WHERE over their row.
-    pub fn for_each_expr<'q>(&'q self, visit: &mut dyn FnMut(&'q Expr)) {
-        for item in &self.items {
-            match &item.kind {
-                ItemKind::Function { arguments, .. } => arguments.iter().for_each(&mut *visit),
-                ItemKind::Single { expr, .. } => visit(expr),
-                _ => {}
-            }
-        }
-        if let Some(tree) = &self.tree {
-            tree.for_each_expr(visit);
-        }
-        self.conditions.iter().for_each(&mut *visit);
-        self.recheck.iter().flatten().for_each(visit);
-    }
-
-    /// Calls `visit` with the same expressions, mutable.
-    pub fn for_each_expr_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
-        for item in &mut self.items {
-            match &mut item.kind {
-                ItemKind::Function { arguments, .. } => arguments.iter_mut().for_each(&mut *visit),
-                ItemKind::Single { expr, .. } => visit(expr),
-                _ => {}
-            }
-        }
-        if let Some(tree) = &mut self.tree {
-            tree.for_each_expr_mut(visit);
-        }
-        self.conditions.iter_mut().for_each(&mut *visit);
-        self.recheck.iter_mut().flatten().for_each(visit);
-    }
-
-    /// Calls `visit` for each nested query of FROM.
-    pub fn for_each_item_query<'q>(&'q self, visit: &mut dyn FnMut(&'q Query)) {
-        for item in &self.items {
-            if let ItemKind::Query(query) = &item.kind {
-                visit(query);
-            }
-        }
-    }
-
-    /// Calls `visit` for each nested query of FROM, mutable.
-    pub fn for_each_item_query_mut(&mut self, visit: &mut dyn FnMut(&mut Query)) {
-        for item in &mut self.items {
-            if let ItemKind::Query(query) = &mut item.kind {
-                visit(query);
-            }
-        }
-    }
 }
 
 impl JoinTree {
-    fn for_each_expr<'q>(&'q self, visit: &mut dyn FnMut(&'q Expr)) {
-        if let Self::Join(join) = self {
-            join.left.for_each_expr(visit);
-            join.right.for_each_expr(visit);
-            join.on.iter().for_each(visit);
-        }
-    }
-
-    fn for_each_expr_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
-        if let Self::Join(join) = self {
-            join.left.for_each_expr_mut(visit);
-            join.right.for_each_expr_mut(visit);
-            join.on.iter_mut().for_each(visit);
-        }
-    }
-
     /// Returns whether some join of the tree can fill the item with NULLs.
     pub fn is_nullable(&self, item: usize) -> bool {
         let Self::Join(join) = self else { return false };
@@ -386,44 +372,6 @@ impl JoinTree {
             }
         }
     }
-}
-
-/// Does the work of [`Query::outer_slots`] for an expression whose own row is `level` levels down.
-pub fn expr_outer_slots(expr: &Expr, level: usize, visit: Visit<'_>) {
-    match &expr.kind {
-        ExprKind::Slot { depth, .. } => {
-            if *depth >= level {
-                visit(expr, level);
-            }
-        }
-        ExprKind::SubQuery(sub) => {
-            if let Nested::Query(query) = &sub.query {
-                query.outer_slots(level + 1, visit);
-            }
-            expr.for_each_child(&mut |child| expr_outer_slots(child, level, visit));
-        }
-        _ => expr.for_each_child(&mut |child| expr_outer_slots(child, level, visit)),
-    }
-}
-
-/// Calls `visit` with the same slots, mutable.
-pub fn expr_outer_slots_mut(expr: &mut Expr, level: usize, visit: VisitMut<'_>) {
-    if let ExprKind::Slot { depth, .. } = &expr.kind {
-        if *depth >= level {
-            visit(expr, level);
-        }
-        return;
-    }
-    if let ExprKind::SubQuery(sub) = &mut expr.kind
-        && let Nested::Query(query) = &mut sub.query
-    {
-        query.outer_slots_mut(level + 1, visit);
-    }
-    // This cannot fail: the visitor does not.
-    let _ = expr.for_each_child_mut(&mut |child| {
-        expr_outer_slots_mut(child, level, visit);
-        Ok(())
-    });
 }
 
 /// Calls `visit` with every slot of the current row that the expression, or a query inside it,

@@ -95,21 +95,6 @@ pub enum Exclusion {
 }
 
 impl Bound {
-    /// Returns the distance, if the bound has one.
-    pub fn offset(&self) -> Option<&Expr> {
-        match self {
-            Self::Preceding(expr) | Self::Following(expr) => Some(expr),
-            _ => None,
-        }
-    }
-
-    fn offset_mut(&mut self) -> Option<&mut Expr> {
-        match self {
-            Self::Preceding(expr) | Self::Following(expr) => Some(expr),
-            _ => None,
-        }
-    }
-
     fn same(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
             && match (self.offset(), other.offset()) {
@@ -159,16 +144,6 @@ impl Window {
         }
         keys
     }
-
-    /// Calls `visit` with the partition and order expressions.
-    pub(crate) fn for_each_key<'w>(&'w self, visit: &mut dyn FnMut(&'w Expr)) {
-        self.partition.iter().for_each(&mut *visit);
-        self.order.iter().for_each(|key| visit(&key.expr));
-    }
-
-    pub(crate) fn keys_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
-        self.partition.iter_mut().chain(self.order.iter_mut().map(|key| &mut key.expr))
-    }
 }
 
 /// Returns whether an expression has the same value for all rows of its level.
@@ -181,55 +156,69 @@ pub fn is_constant(expr: &Expr) -> bool {
         })
 }
 
-impl WindowBody {
-    /// Calls `visit` with the call's arguments and its FILTER.
-    pub fn for_each_expr<'w>(&'w self, visit: &mut dyn FnMut(&'w Expr)) {
-        match self {
-            Self::Function(_, arguments) => arguments.iter().for_each(visit),
-            Self::Aggregate(call) => {
-                call.arguments.iter().chain(&call.filter).for_each(visit);
+/// Defines the expressions of windows and of their calls. Shared and mutable ones have one
+/// definition, so each part is named once.
+macro_rules! exprs_of_windows {
+    (
+        $offset:ident, $keys:ident, $exprs:ident, $row_exprs:ident, $offsets:ident,
+        $iter:ident $(, $mutable:ident)?
+    ) => {
+        impl Bound {
+            /// Returns the distance, if the bound has one.
+            pub fn $offset(& $($mutable)? self) -> Option<& $($mutable)? Expr> {
+                match self {
+                    Self::Preceding(expr) | Self::Following(expr) => Some(expr),
+                    Self::UnboundedPreceding | Self::CurrentRow | Self::UnboundedFollowing => None,
+                }
             }
         }
-    }
 
-    /// Returns the expressions, mutable.
-    pub fn exprs_mut(&mut self) -> Vec<&mut Expr> {
-        match self {
-            Self::Function(_, arguments) => arguments.iter_mut().collect(),
-            Self::Aggregate(call) => call.arguments.iter_mut().chain(&mut call.filter).collect(),
+        impl Window {
+            /// Returns the partition and order expressions.
+            pub(crate) fn $keys(& $($mutable)? self) -> impl Iterator<Item = & $($mutable)? Expr> {
+                let order = self.order.$iter().map(|key| & $($mutable)? key.expr);
+                self.partition.$iter().chain(order)
+            }
         }
-    }
+
+        impl WindowBody {
+            /// Returns the call's arguments and its FILTER.
+            pub fn $exprs(& $($mutable)? self) -> impl Iterator<Item = & $($mutable)? Expr> {
+                let (arguments, call) = match self {
+                    Self::Function(_, arguments) => (Some(arguments), None),
+                    Self::Aggregate(call) => (None, Some(call)),
+                };
+                let of_aggregate = call.into_iter().flat_map(|call| call.$exprs());
+                arguments.into_iter().flatten().chain(of_aggregate)
+            }
+        }
+
+        impl Windowing {
+            /// Returns every expression over the rows of the level. The offsets of frames read no
+            /// row, so they are left out.
+            pub fn $row_exprs(& $($mutable)? self) -> impl Iterator<Item = & $($mutable)? Expr> {
+                let keys = self.windows.$iter().flat_map(Window::$keys);
+                keys.chain(self.calls.$iter().flat_map(|call| call.body.$exprs()))
+            }
+
+            /// Returns the offsets of the frames.
+            pub fn $offsets(& $($mutable)? self) -> impl Iterator<Item = & $($mutable)? Expr> {
+                let frames = self.windows.$iter().map(|window| & $($mutable)? window.frame);
+                frames.flat_map(|frame| {
+                    frame.start.$offset().into_iter().chain(frame.end.$offset())
+                })
+            }
+        }
+    };
 }
+
+exprs_of_windows!(offset, keys, exprs, row_exprs, offsets, iter);
+exprs_of_windows!(offset_mut, keys_mut, exprs_mut, row_exprs_mut, offsets_mut, iter_mut, mut);
 
 impl Windowing {
     /// Decides whether there are no windows.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
-    }
-
-    /// Calls `visit` with every expression over the rows of the level. The offsets of frames read
-    /// no row, so they are left out.
-    pub fn for_each_row_expr<'w>(&'w self, visit: &mut dyn FnMut(&'w Expr)) {
-        self.windows.iter().for_each(|window| window.for_each_key(visit));
-        self.calls.iter().for_each(|call| call.body.for_each_expr(visit));
-    }
-
-    /// Returns the same expressions, mutable.
-    pub fn row_exprs_mut(&mut self) -> Vec<&mut Expr> {
-        let keys = self.windows.iter_mut().flat_map(Window::keys_mut);
-        keys.chain(self.calls.iter_mut().flat_map(|call| call.body.exprs_mut())).collect()
-    }
-
-    /// Returns the offsets of the frames.
-    pub fn offsets(&self) -> impl Iterator<Item = &Expr> {
-        let frames = self.windows.iter().map(|window| &window.frame);
-        frames.flat_map(|frame| frame.start.offset().into_iter().chain(frame.end.offset()))
-    }
-
-    /// Returns the same offsets, mutable.
-    pub fn offsets_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
-        let frames = self.windows.iter_mut().map(|window| &mut window.frame);
-        frames.flat_map(|frame| frame.start.offset_mut().into_iter().chain(frame.end.offset_mut()))
     }
 
     /// Returns whether every window is partitioned by `expr`. Then a condition on it may be

@@ -340,11 +340,7 @@ impl Own<'_> {
         {
             *slot = own;
         }
-        // This cannot fail: the visitor does not.
-        let _ = expr.for_each_child_mut(&mut |child| {
-            self.move_slots(child, below);
-            Ok(())
-        });
+        expr.for_each_child_mut(&mut |child| self.move_slots(child, below));
     }
 }
 

@@ -157,20 +157,12 @@ fn place_computed(expr: &mut Expr, computed: &[Expr], first: usize) {
     if let Some(number) = computed.iter().position(|known| known.same(expr)) {
         expr.kind = ExprKind::Slot { depth: 0, slot: first + number };
     }
-    // This cannot fail: the visitor does not.
-    let _ = expr.for_each_child_mut(&mut |child| {
-        place_computed(child, computed, first);
-        Ok(())
-    });
+    expr.for_each_child_mut(&mut |child| place_computed(child, computed, first));
 }
 
 fn place_results(expr: &mut Expr, results: usize) {
     if let ExprKind::Window(number) = expr.kind {
         expr.kind = ExprKind::Slot { depth: 0, slot: results + number };
     }
-    // This cannot fail: the visitor does not.
-    let _ = expr.for_each_child_mut(&mut |child| {
-        place_results(child, results);
-        Ok(())
-    });
+    expr.for_each_child_mut(&mut |child| place_results(child, results));
 }

@@ -74,11 +74,7 @@ fn condition(expr: &mut Expr, values: &mut Values<'_>) {
 }
 
 fn simplify(expr: &mut Expr, values: &mut Values<'_>) {
-    // This cannot fail: the visitor does not.
-    let _ = expr.for_each_child_mut(&mut |child| {
-        simplify(child, values);
-        Ok(())
-    });
+    expr.for_each_child_mut(&mut |child| simplify(child, values));
     if let ExprKind::Param(number) = expr.kind
         && let Some(value) = values.given.get(number)
     {

@@ -38,8 +38,8 @@ pub(crate) use sublinks::{AskedOnce, asked_once};
 use niwaki_env::stack;
 use niwaki_expr::expr::{Expr, ExprKind, Nested, inline_call};
 use niwaki_expr::query::{
-    Body, From, Growth, JoinTree, JoinType, MergeAction, MergeQuery, ModifyQuery, ModifySource,
-    Query, Select, SharedQuery, StatementBody, StatementQuery,
+    AggregateCall, Body, From, Growth, JoinTree, JoinType, MergeAction, MergeQuery, ModifyQuery,
+    ModifySource, Query, Select, SharedQuery, StatementBody, StatementQuery,
 };
 use niwaki_parse::error::Result;
 use niwaki_types::work;
@@ -174,11 +174,7 @@ impl Rewriter<'_, '_> {
         {
             self.query(query);
         }
-        // This cannot fail: the visitor does not.
-        let _ = expr.for_each_child_mut(&mut |child| {
-            self.expr(child);
-            Ok(())
-        });
+        expr.for_each_child_mut(&mut |child| self.expr(child));
         inline_call(expr, self.growth);
         constants::fold(expr);
     }
@@ -209,11 +205,7 @@ fn level_of(select: &mut Select) -> Level<'_> {
     let mut exprs: Vec<&mut Expr> = Vec::new();
     if let Some(grouping) = &mut select.grouping {
         exprs.extend(&mut grouping.groups);
-        for call in &mut grouping.calls {
-            exprs.extend(&mut call.arguments);
-            exprs.extend(&mut call.filter);
-            exprs.extend(call.order.iter_mut().map(|(expr, ..)| expr));
-        }
+        exprs.extend(grouping.calls.iter_mut().flat_map(AggregateCall::exprs_mut));
     } else {
         exprs.extend(select.windowing.row_exprs_mut());
         exprs.extend(&mut select.targets);

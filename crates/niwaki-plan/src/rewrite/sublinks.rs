@@ -147,11 +147,7 @@ fn joined(expr: &mut Expr, left: &[Expr], start: usize) {
         }
         return;
     }
-    // This cannot fail: the visitor does not.
-    let _ = expr.for_each_child_mut(&mut |child| {
-        joined(child, left, start);
-        Ok(())
-    });
+    expr.for_each_child_mut(&mut |child| joined(child, left, start));
 }
 
 /// Returns whether the query's rows come from FROM and WHERE alone.

@@ -652,10 +652,7 @@ fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
             exprs.push(condition);
         }
         PlanNode::Window { plan, .. } => {
-            plan.over_kept
-                .calls
-                .iter()
-                .for_each(|(_, body)| body.for_each_expr(&mut |expr| exprs.push(expr)));
+            exprs.extend(plan.over_kept.calls.iter().flat_map(|(_, body)| body.exprs()));
         }
         PlanNode::Join(join) => exprs.extend(&join.condition),
         PlanNode::Scan(scan) => exprs.extend(&scan.filter),

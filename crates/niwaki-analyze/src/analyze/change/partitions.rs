@@ -19,11 +19,7 @@ fn name_table(expr: &mut Expr, relation: &Relation) {
     if matches!(expr.kind, ExprKind::Slot { depth: 0, slot } if slot == tableoid) {
         expr.kind = ExprKind::Const(Datum::Oid(relation.oid.0));
     }
-    // This cannot fail: the visitor does not.
-    let _ = expr.for_each_child_mut(&mut |child| {
-        name_table(child, relation);
-        Ok(())
-    });
+    expr.for_each_child_mut(&mut |child| name_table(child, relation));
 }
 
 impl Analyzer<'_> {

@@ -132,7 +132,7 @@ impl Analyzer<'_> {
             }
             _ => {}
         }
-        expr.for_each_child_mut(&mut |child| self.grouped_at(child, groups, level, row))
+        expr.try_for_each_child_mut(&mut |child| self.grouped_at(child, groups, level, row))
     }
 
     fn grouped_query(

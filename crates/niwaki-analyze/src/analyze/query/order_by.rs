@@ -99,7 +99,7 @@ impl Analyzer<'_> {
             sets.iter().take(known).position(|earlier| earlier.same(call))
         };
         let mut expr = expr.clone();
-        renumber_sets(&mut expr, &earlier)?;
+        renumber_sets(&mut expr, &earlier);
         Ok(expr)
     }
 
@@ -306,10 +306,10 @@ impl Analyzer<'_> {
     }
 }
 
-fn renumber_sets(expr: &mut Expr, number_of: &dyn Fn(usize) -> Option<usize>) -> Result<()> {
+fn renumber_sets(expr: &mut Expr, number_of: &dyn Fn(usize) -> Option<usize>) {
     if let ExprKind::SetReturning(number) = &mut expr.kind {
         *number = number_of(*number).unwrap_or(*number);
-        return Ok(());
+        return;
     }
-    expr.for_each_child_mut(&mut |child| renumber_sets(child, number_of))
+    expr.for_each_child_mut(&mut |child| renumber_sets(child, number_of));
 }

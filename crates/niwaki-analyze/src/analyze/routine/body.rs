@@ -165,19 +165,11 @@ fn put_slot(expr: &mut Expr, value: &Expr) {
         *expr = Expr { ty, typmod, domain, ..value.clone() };
         return;
     }
-    // This cannot fail: the visitor does not.
-    let _ = expr.for_each_child_mut(&mut |child| {
-        put_slot(child, value);
-        Ok(())
-    });
+    expr.for_each_child_mut(&mut |child| put_slot(child, value));
 }
 
 /// Inlines other functions at their calls.
 fn inline_inside(expr: &mut Expr, growth: &mut Growth) {
-    // This cannot fail: the visitor does not.
-    let _ = expr.for_each_child_mut(&mut |child| {
-        inline_inside(child, growth);
-        Ok(())
-    });
+    expr.for_each_child_mut(&mut |child| inline_inside(child, growth));
     inline_call(expr, growth);
 }

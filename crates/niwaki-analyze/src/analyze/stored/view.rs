@@ -15,8 +15,8 @@ use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::context::{ColumnInfo, CommandTag};
 use niwaki_expr::expr::{Expr, ExprKind, Nested};
 use niwaki_expr::query::{
-    Body, ItemKind, Query, Select, SharedQuery, SlotRange, StatementBody, StatementQuery,
-    reads_slots,
+    AggregateCall, Body, ItemKind, Query, Select, SharedQuery, SlotRange, StatementBody,
+    StatementQuery, reads_slots,
 };
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::parse::ParsedStatement;
@@ -548,12 +548,9 @@ impl Sources {
         if let Some(grouping) = &select.grouping {
             // Expressions above the grouping read groups.
             grouping.groups.iter().for_each(&mut reads);
-            for call in &grouping.calls {
-                call.arguments.iter().chain(&call.filter).for_each(&mut reads);
-                call.order.iter().for_each(|(expr, ..)| reads(expr));
-            }
+            grouping.calls.iter().flat_map(AggregateCall::exprs).for_each(&mut reads);
         } else {
-            select.windowing.for_each_row_expr(&mut reads);
+            select.windowing.row_exprs().for_each(&mut reads);
             select.targets.iter().for_each(&mut reads);
             select.sets.iter().flat_map(|set| &set.arguments).for_each(&mut reads);
         }

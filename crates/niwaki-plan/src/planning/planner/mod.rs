@@ -446,7 +446,7 @@ impl Planner<'_> {
                 None => sub.query = Nested::Plan(plan),
             }
         }
-        expr.for_each_child_mut(&mut |child| self.expr(child))?;
+        expr.try_for_each_child_mut(&mut |child| self.expr(child))?;
         self.list(expr);
         Ok(())
     }
@@ -464,11 +464,7 @@ impl Planner<'_> {
 
     /// Numbers the arrays in all parts of an expression without nested queries.
     fn all_lists(&mut self, expr: &mut Expr) {
-        // This cannot fail: the visitor does not.
-        let _ = expr.for_each_child_mut(&mut |child| {
-            self.all_lists(child);
-            Ok(())
-        });
+        expr.for_each_child_mut(&mut |child| self.all_lists(child));
         self.list(expr);
     }
 

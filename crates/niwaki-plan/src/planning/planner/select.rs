@@ -84,7 +84,7 @@ impl Planner<'_> {
         if let Some(grouping) = &mut grouping {
             self.exprs_of_groups(grouping, &mut used)?;
         } else {
-            windowing.for_each_row_expr(&mut |expr| mark(expr, &mut used));
+            windowing.row_exprs().for_each(|expr| mark(expr, &mut used));
             output.exprs().for_each(|expr| mark(expr, &mut used));
         }
         mark_addresses(&locks, &mut used);
@@ -156,8 +156,7 @@ impl Planner<'_> {
             self.expr(expr)?;
         }
         for call in &mut grouping.calls {
-            let order = call.order.iter_mut().map(|(expr, ..)| expr);
-            for expr in call.arguments.iter_mut().chain(&mut call.filter).chain(order) {
+            for expr in call.exprs_mut() {
                 self.expr(expr)?;
                 mark(expr, used);
             }
@@ -422,7 +421,7 @@ impl Output<'_> {
             let keys = on.iter().map(|target| self.targets[*target].clone()).collect();
             node = PlanNode::First { input: Arc::new(node), keys };
         }
-        self.targets.iter_mut().try_for_each(|target| place_sets(target, input_width))?;
+        self.targets.iter_mut().for_each(|target| place_sets(target, input_width));
         let Output { order, columns, types, targets: exprs, sets, distinct } = self;
         node = PlanNode::Project { input: Arc::new(node), input_width, exprs, sets };
         if distinct == Distinct::Rows {
@@ -528,10 +527,9 @@ fn has_set(expr: &Expr) -> bool {
 
 /// Makes the set-returning functions inside an expression slots, from the slot `first` on. The step
 /// that runs the functions puts their values there.
-fn place_sets(expr: &mut Expr, first: usize) -> Result<()> {
+fn place_sets(expr: &mut Expr, first: usize) {
     expr.for_each_child_mut(&mut |child| {
         let ExprKind::SetReturning(number) = child.kind else { return place_sets(child, first) };
         child.kind = ExprKind::Slot { depth: 0, slot: first + number };
-        Ok(())
-    })
+    });
 }
