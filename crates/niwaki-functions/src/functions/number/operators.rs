@@ -7,6 +7,7 @@ use niwaki_types::growing::charge_whole;
 use niwaki_types::{ArithmeticOperator, Datum, TypeError, TypeOid, arithmetic, compare};
 
 use crate::functions::text::pattern::{like, like_bytes};
+use crate::functions::text::strings::shown_type;
 use crate::functions::{Function, functions, wrong_types};
 
 #[cold]
@@ -172,34 +173,7 @@ fn order(a: &Datum, b: &Datum) -> Ordering {
 
 /// Returns a type whose values have this variant; enough to compare two values of one variant.
 fn type_of(value: &Datum) -> TypeOid {
-    match value {
-        Datum::Null => TypeOid::UNKNOWN,
-        Datum::Bool(_) => TypeOid::BOOL,
-        Datum::Int2(_) => TypeOid::INT2,
-        Datum::Int4(_) => TypeOid::INT4,
-        Datum::Int8(_) => TypeOid::INT8,
-        Datum::Float4(_) => TypeOid::FLOAT4,
-        Datum::Float8(_) => TypeOid::FLOAT8,
-        Datum::Numeric(_) => TypeOid::NUMERIC,
-        Datum::Text(_) => TypeOid::TEXT,
-        Datum::Bytea(_) => TypeOid::BYTEA,
-        Datum::Date(_) => TypeOid::DATE,
-        Datum::Timestamp(_) => TypeOid::TIMESTAMP,
-        Datum::TimestampTz(_) => TypeOid::TIMESTAMPTZ,
-        Datum::Interval(_) => TypeOid::INTERVAL,
-        Datum::Time(_) => TypeOid::TIME,
-        Datum::TimeTz(_) => TypeOid::TIMETZ,
-        Datum::Uuid(_) => TypeOid::UUID,
-        Datum::Oid(_) => TypeOid::OID,
-        Datum::Tid(..) => TypeOid::TID,
-        Datum::Lsn(_) => TypeOid::PG_LSN,
-        Datum::Jsonb(_) => TypeOid::JSONB,
-        Datum::Enum(oid, _) => *oid,
-        Datum::Array(element, _) => {
-            niwaki_parse::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY)
-        }
-        Datum::Record(oid, _) => *oid,
-    }
+    if value.is_null() { TypeOid::UNKNOWN } else { shown_type(value) }
 }
 
 /// Compares two `char(n)` values; trailing blanks do not count.

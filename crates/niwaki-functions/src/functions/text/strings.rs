@@ -388,6 +388,7 @@ fn to_hex(a: &Datum) -> Result<Datum> {
 }
 
 /// Returns the type of a polymorphic argument's value, precise enough to show the value.
+#[inline]
 pub(crate) fn shown_type(value: &Datum) -> TypeOid {
     match value {
         Datum::Bool(_) => TypeOid::BOOL,
