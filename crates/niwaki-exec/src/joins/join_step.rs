@@ -47,12 +47,17 @@ pub(crate) struct Join {
     memory: usize,
 }
 
+/// Starts the outer input of a join.
+pub(super) fn start_outer(plan: &PlanNode, demand: Demand, state: &State) -> Running {
+    match plan {
+        PlanNode::Join(join) => start_for(&join.outer, demand, state),
+        _ => Running::new(crate::source::rows::OneRow { done: true }),
+    }
+}
+
 impl Join {
     pub(crate) fn new(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Self {
-        let outer: Running = match &**plan {
-            PlanNode::Join(join) => start_for(&join.outer, demand, state),
-            _ => Running::new(crate::source::rows::OneRow { done: true }),
-        };
+        let outer = start_outer(plan, demand, state);
         Self {
             plan: Arc::clone(plan),
             demand,

@@ -10,7 +10,7 @@ use niwaki_expr::spool::{TuplestoreReader, TuplestoreWriter, row_bytes};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Datum, compare};
 
-use crate::joins::join_step::{clear, make_room, put, taken};
+use crate::joins::join_step::{clear, make_room, put, start_outer, taken};
 use crate::step::start::start_for;
 
 /// An inner row, with its values and its keys.
@@ -49,10 +49,7 @@ pub(crate) struct MergeJoin {
 
 impl MergeJoin {
     pub(crate) fn new(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Self {
-        let outer: Running = match &**plan {
-            PlanNode::Join(join) => start_for(&join.outer, demand, state),
-            _ => Running::new(crate::source::rows::OneRow { done: true }),
-        };
+        let outer = start_outer(plan, demand, state);
         Self {
             plan: Arc::clone(plan),
             demand,
