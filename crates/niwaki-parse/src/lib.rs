@@ -7,6 +7,10 @@ pub mod error;
 pub mod types;
 // Collations by name.
 pub mod collation;
+// Names of the kinds of nodes.
+mod kind_name;
+// Syntax trees with owners in other crates.
+pub mod tree;
 // Text to syntax trees.
 pub mod parse;
 // Visits of the nodes of a tree.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use niwaki_env::stack::{self, Deep, TooDeep};
+use niwaki_env::stack::{self, TooDeep};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{ScanToken, Token};
 // The syntax tree arrives as a protobuf message, nested as deeply as the query. This crate is named
@@ -13,6 +13,7 @@ use pg_query::protobuf::{ScanToken, Token};
 use prost as _;
 
 use crate::error::{Result, SqlError};
+use crate::tree::SyntaxTree;
 
 /// Most nesting levels of the messages of a syntax tree. The library refuses more (54001).
 const NESTING_MAX: usize = 10_000;
@@ -42,7 +43,7 @@ const STATEMENT_MEMORY_BYTES: usize = 2_000;
 #[derive(Clone, Debug)]
 pub struct ParsedStatement {
     /// The syntax tree, with the stack that reading it takes.
-    pub node: Arc<Deep<NodeEnum>>,
+    pub node: SyntaxTree,
     /// The whole query text, to which positions refer.
     pub source: Arc<str>,
     /// Byte offset in `source` at which the statement begins.
@@ -157,8 +158,8 @@ pub fn stack_bytes(source: &str) -> usize {
 }
 
 /// Copies a part of the syntax tree of `source`, to be kept separately.
-pub fn part(node: &NodeEnum, source: &str) -> Arc<Deep<NodeEnum>> {
-    Arc::new(Deep::new(node.clone(), stack_bytes(source)))
+pub fn part(node: &NodeEnum, source: &str) -> SyntaxTree {
+    SyntaxTree::new(node.clone(), stack_bytes(source))
 }
 
 /// Does the work of [`parse`] with `bytes` of stack.
@@ -177,7 +178,7 @@ fn parse_here(query: &str, bytes: usize) -> Result<Vec<ParsedStatement>> {
         let length = usize::try_from(raw.stmt_len).unwrap_or(0);
         let end = if length == 0 { query.len() } else { (start + length).min(query.len()) };
         statements.push(ParsedStatement {
-            node: Arc::new(Deep::new(node, bytes)),
+            node: SyntaxTree::new(node, bytes),
             source: source.clone(),
             start,
             end,

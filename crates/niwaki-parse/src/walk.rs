@@ -3,11 +3,11 @@
 //! The parser's own iteration skips some children, for example the argument of CASE. Decisions
 //! about an expression, such as the columns that it reads, must be based on all nodes.
 
-use niwaki_env::stack;
 use pg_query::NodeEnum;
 use pg_query::protobuf::Node;
 
 use crate::error::{Result, SqlError};
+use crate::kind_name::kind_name;
 
 /// Calls `visit` for each node of a scalar expression, parents before children. Does not enter
 /// subqueries: only their `SubLink` is visited.
@@ -16,29 +16,34 @@ use crate::error::{Result, SqlError};
 /// `42601` if the text is no expression; `0A000` for an unknown construct, so that no node is
 /// skipped silently.
 pub fn each_node(expression: &str, mut visit: impl FnMut(&NodeEnum)) -> Result<()> {
-    let mut waiting: Vec<Node> = Vec::new();
-    for statement in crate::parse::parse(&format!("SELECT {expression}"))? {
-        if let NodeEnum::SelectStmt(select) = &**statement.node {
+    each_node_here(expression, &mut visit)
+}
+
+/// Does the work of [`each_node`]. Not generic, so that other crates need no code for trees.
+fn each_node_here(expression: &str, visit: &mut dyn FnMut(&NodeEnum)) -> Result<()> {
+    let statements = crate::parse::parse(&format!("SELECT {expression}"))?;
+    let mut waiting: Vec<&Node> = Vec::new();
+    for statement in &statements {
+        if let NodeEnum::SelectStmt(select) = &*statement.node {
             for target in &select.target_list {
                 if let Some(NodeEnum::ResTarget(target)) = &target.node {
-                    let value = stack::room(statement.node.bytes(), || target.val.clone());
-                    waiting.extend(value.map(|value| *value));
+                    waiting.extend(target.val.as_deref());
                 }
             }
         }
     }
     // Ends: an expression is a finite tree, and each of its nodes is taken once.
     while let Some(node) = waiting.pop() {
-        let Some(node) = node.node else { continue };
-        visit(&node);
+        let Some(node) = &node.node else { continue };
+        visit(node);
         children(node, &mut waiting)?;
     }
     Ok(())
 }
 
 /// Appends the children of `node` to `into`.
-fn children(node: NodeEnum, into: &mut Vec<Node>) -> Result<()> {
-    let mut one = |node: Option<Box<Node>>| into.extend(node.map(|node| *node));
+fn children<'n>(node: &'n NodeEnum, into: &mut Vec<&'n Node>) -> Result<()> {
+    let mut one = |node: &'n Option<Box<Node>>| into.extend(node.as_deref());
     match node {
         NodeEnum::ColumnRef(_)
         | NodeEnum::AConst(_)
@@ -49,52 +54,54 @@ fn children(node: NodeEnum, into: &mut Vec<Node>) -> Result<()> {
         | NodeEnum::String(_)
         | NodeEnum::AStar(_) => {}
         NodeEnum::AExpr(n) => {
-            one(n.lexpr);
-            one(n.rexpr);
+            one(&n.lexpr);
+            one(&n.rexpr);
         }
         NodeEnum::CaseExpr(n) => {
-            one(n.arg);
-            one(n.defresult);
-            into.extend(n.args);
+            one(&n.arg);
+            one(&n.defresult);
+            into.extend(&n.args);
         }
         NodeEnum::CaseWhen(n) => {
-            one(n.expr);
-            one(n.result);
+            one(&n.expr);
+            one(&n.result);
         }
         NodeEnum::AIndices(n) => {
-            one(n.lidx);
-            one(n.uidx);
+            one(&n.lidx);
+            one(&n.uidx);
         }
         NodeEnum::AIndirection(n) => {
-            one(n.arg);
-            into.extend(n.indirection);
+            one(&n.arg);
+            into.extend(&n.indirection);
         }
         NodeEnum::FuncCall(n) => {
-            one(n.agg_filter);
-            let over = n.over.map(|over| *over).unwrap_or_default();
-            one(over.start_offset);
-            one(over.end_offset);
-            into.extend(n.args);
-            into.extend(n.agg_order);
-            into.extend(over.partition_clause);
-            into.extend(over.order_clause);
+            one(&n.agg_filter);
+            if let Some(over) = &n.over {
+                one(&over.start_offset);
+                one(&over.end_offset);
+            }
+            into.extend(&n.args);
+            into.extend(&n.agg_order);
+            if let Some(over) = &n.over {
+                into.extend(&over.partition_clause);
+                into.extend(&over.order_clause);
+            }
         }
-        NodeEnum::NamedArgExpr(n) => one(n.arg),
-        NodeEnum::NullTest(n) => one(n.arg),
-        NodeEnum::BooleanTest(n) => one(n.arg),
-        NodeEnum::TypeCast(n) => one(n.arg),
-        NodeEnum::CollateClause(n) => one(n.arg),
-        NodeEnum::SortBy(n) => one(n.node),
-        NodeEnum::BoolExpr(n) => into.extend(n.args),
-        NodeEnum::CoalesceExpr(n) => into.extend(n.args),
-        NodeEnum::MinMaxExpr(n) => into.extend(n.args),
-        NodeEnum::AArrayExpr(n) => into.extend(n.elements),
-        NodeEnum::RowExpr(n) => into.extend(n.args),
-        NodeEnum::List(n) => into.extend(n.items),
-        NodeEnum::GroupingFunc(n) => into.extend(n.args),
+        NodeEnum::NamedArgExpr(n) => one(&n.arg),
+        NodeEnum::NullTest(n) => one(&n.arg),
+        NodeEnum::BooleanTest(n) => one(&n.arg),
+        NodeEnum::TypeCast(n) => one(&n.arg),
+        NodeEnum::CollateClause(n) => one(&n.arg),
+        NodeEnum::SortBy(n) => one(&n.node),
+        NodeEnum::BoolExpr(n) => into.extend(&n.args),
+        NodeEnum::CoalesceExpr(n) => into.extend(&n.args),
+        NodeEnum::MinMaxExpr(n) => into.extend(&n.args),
+        NodeEnum::AArrayExpr(n) => into.extend(&n.elements),
+        NodeEnum::RowExpr(n) => into.extend(&n.args),
+        NodeEnum::List(n) => into.extend(&n.items),
+        NodeEnum::GroupingFunc(n) => into.extend(&n.args),
         other => {
-            let name = format!("{other:?}");
-            let name = name.split(['(', ' ']).next().unwrap_or_default();
+            let name = kind_name(other);
             return Err(SqlError::new(
                 "0A000",
                 format!("{name} is not supported in an expression"),

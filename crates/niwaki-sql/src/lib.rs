@@ -49,6 +49,7 @@ pub use niwaki_parse::database_name::check_database;
 pub use niwaki_parse::error::{ErrorFields, Result, Severity, SqlError};
 pub use niwaki_parse::parse;
 pub use niwaki_parse::stored_references::{Named, nextval_of, objects_named, type_number};
+pub use niwaki_parse::tree::SyntaxTree;
 pub use niwaki_parse::types;
 pub use niwaki_parse::utility;
 pub use niwaki_parse::walk;

@@ -164,7 +164,7 @@ fn any_statement(
     values: &[Datum],
     context: &AnalyzeContext<'_>,
 ) -> Result<Statement> {
-    match &**statement.node {
+    match &*statement.node {
         NodeEnum::SelectStmt(_)
         | NodeEnum::InsertStmt(_)
         | NodeEnum::UpdateStmt(_)

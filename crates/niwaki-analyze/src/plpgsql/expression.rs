@@ -16,7 +16,7 @@ pub(super) fn check_expression(text: &str) -> Result<()> {
     let statements =
         niwaki_parse::parse::parse(&format!("SELECT {text}")).map_err(without_position)?;
     match statements.as_slice() {
-        [one] => match &**one.node {
+        [one] => match &*one.node {
             NodeEnum::SelectStmt(select) if is_plain(select) => {}
             _ => return Err(query()),
         },

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use niwaki_env::stack::{self, Deep};
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::utility::UserTypeName;
-use niwaki_sql::{Result, SqlError, ValueFor};
+use niwaki_sql::{Result, SqlError, SyntaxTree, ValueFor};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
-use pg_query::protobuf::{CreateTableAsStmt, ExplainStmt, Node};
 
 use crate::result::ResultSink;
 use crate::session::handle::Session;
@@ -44,7 +42,7 @@ impl Session {
         &mut self,
         name: &str,
         types: &[(ColumnType, Option<UserTypeName>)],
-        query: &Arc<Deep<NodeEnum>>,
+        query: &SyntaxTree,
         source: &str,
     ) -> Result<()> {
         let parsed = statement_of(query, source);
@@ -106,17 +104,7 @@ impl Session {
         let (Some(parsed), NodeEnum::ExplainStmt(explain)) = (&statement.parsed, explain) else {
             return Err(SqlError::unsupported("EXPLAIN EXECUTE of this statement"));
         };
-        let bytes = parsed.node.bytes();
-        let node = stack::room(bytes, || NodeEnum::clone(&parsed.node));
-        let mut query = Some(Box::new(Node { node: Some(node) }));
-        let explained = explain.query.as_ref().and_then(|query| query.node.as_ref());
-        if let Some(NodeEnum::CreateTableAsStmt(create)) = explained {
-            let create = CreateTableAsStmt { query, ..(**create).clone() };
-            let node = Some(NodeEnum::CreateTableAsStmt(Box::new(create)));
-            query = Some(Box::new(Node { node }));
-        }
-        let explain = ExplainStmt { query, options: explain.options.clone() };
-        let explain = Arc::new(Deep::new(NodeEnum::ExplainStmt(Box::new(explain)), bytes));
+        let explain = parsed.node.explained(explain);
         let types = &statement.described.parameters;
         let explain = statement_of(&explain, &parsed.source);
         let planned = match &statement.action {
@@ -146,7 +134,7 @@ impl Session {
     ) -> Result<(ParsedStatement, Vec<(TypeOid, Datum)>)> {
         let (statement, values) = self.with_values(name, parameters)?;
         let parsed = statement.parsed.clone();
-        let parsed = parsed.filter(|parsed| matches!(&**parsed.node, NodeEnum::SelectStmt(_)));
+        let parsed = parsed.filter(|parsed| matches!(&*parsed.node, NodeEnum::SelectStmt(_)));
         let parsed =
             parsed.ok_or_else(|| SqlError::new("42809", "prepared statement is not a SELECT"))?;
         let types = statement.described.parameters.iter().copied();

@@ -39,7 +39,7 @@ impl Session {
             }
             Utility::Fetch(fetch) if !fetch.is_move => self.cursor_columns(&fetch.name),
             Utility::ExplainExecute { explain, .. } => {
-                let NodeEnum::ExplainStmt(explain) = &***explain else {
+                let NodeEnum::ExplainStmt(explain) = &**explain else {
                     return Err(SqlError::internal("EXPLAIN EXECUTE without an EXPLAIN"));
                 };
                 Some(Arc::from([ExplainOptions::parse(&explain.options)?.column()]))

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use niwaki_env::stack::Deep;
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::utility::Utility;
-use niwaki_sql::{ColumnInfo, Planned, SqlError};
+use niwaki_sql::{ColumnInfo, Planned, SqlError, SyntaxTree};
 use niwaki_types::TypeOid;
-use pg_query::NodeEnum;
 
 use crate::session::plan_costs::CustomPlans;
 
@@ -94,8 +92,8 @@ pub(crate) fn no_statement(name: &str) -> SqlError {
 }
 
 /// Returns a statement inside another one, with the positions of the whole text.
-pub fn statement_of(node: &Arc<Deep<NodeEnum>>, source: &str) -> ParsedStatement {
+pub fn statement_of(node: &SyntaxTree, source: &str) -> ParsedStatement {
     let source: Arc<str> = Arc::from(source);
     let end = source.len();
-    ParsedStatement { node: Arc::clone(node), source, start: 0, end }
+    ParsedStatement { node: node.clone(), source, start: 0, end }
 }

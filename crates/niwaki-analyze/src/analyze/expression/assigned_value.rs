@@ -38,7 +38,7 @@ pub fn assigned_value(
     wanted: ColumnType,
     refused: &dyn Fn(&str) -> SqlError,
 ) -> Result<Analyzed> {
-    let NodeEnum::SelectStmt(select) = &**statement.node else {
+    let NodeEnum::SelectStmt(select) = &*statement.node else {
         return Err(SqlError::internal("a value that is not selected"));
     };
     let value = match select.target_list.as_slice() {

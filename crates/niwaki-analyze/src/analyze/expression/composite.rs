@@ -275,8 +275,7 @@ impl Analyzer<'_> {
         indirection: &AIndirection,
         steps: &[Node],
     ) -> Result<Vec<(String, Expr)>> {
-        let inner = AIndirection { indirection: steps.to_vec(), ..indirection.clone() };
-        let value = self.indirection(&inner)?;
+        let value = self.indirection(indirection, steps)?;
         let location = value.location;
         if let ExprKind::Row(row) = &value.kind {
             let of_type = self.fields_of(value.ty, location)?;

@@ -81,7 +81,9 @@ impl Analyzer<'_> {
             NodeEnum::GroupingFunc(call) => self.grouping_call(call),
             NodeEnum::SubLink(link) => self.sub_link(link),
             NodeEnum::AArrayExpr(array) => self.array(array, None),
-            NodeEnum::AIndirection(indirection) => self.indirection(indirection),
+            NodeEnum::AIndirection(indirection) => {
+                self.indirection(indirection, &indirection.indirection)
+            }
             NodeEnum::CollateClause(collate) => self.collate(collate),
             NodeEnum::SetToDefault(default) => {
                 Err(self.error("42601", "DEFAULT is not allowed in this context", default.location))
@@ -284,9 +286,13 @@ impl Analyzer<'_> {
         Ok(Expr { domain, ..Expr::new(kind, ty, case.location) })
     }
 
-    pub(crate) fn indirection(&mut self, indirection: &protobuf::AIndirection) -> Result<Expr> {
+    /// Analyzes `(value)[subscript].field…`, with `steps` in place of all steps.
+    pub(crate) fn indirection<'n>(
+        &mut self,
+        indirection: &'n protobuf::AIndirection,
+        mut steps: &'n [Node],
+    ) -> Result<Expr> {
         let mut value = self.expr_of(indirection.arg.as_deref())?;
-        let mut steps = indirection.indirection.as_slice();
         while let Some(step) = steps.first() {
             if value.ty == TypeOid::JSONB {
                 return self.json_subscripts(value, steps);

@@ -1,9 +1,8 @@
 //! Visible WITH queries, and the recursive queries that are being analyzed.
 
-use std::sync::Arc;
-
 use niwaki_expr::context::ColumnInfo;
 use niwaki_expr::query::Query;
+use niwaki_parse::tree::Tree;
 use pg_query::protobuf;
 
 /// A visible WITH query.
@@ -30,7 +29,7 @@ pub(crate) enum CteState {
     /// The query changes data and returns nothing.
     Silent,
     /// Not analyzed yet, since no query has named it.
-    Pending(Arc<protobuf::CommonTableExpr>),
+    Pending(Tree<protobuf::CommonTableExpr>),
     /// The query is being analyzed.
     Begun,
 }

@@ -10,6 +10,7 @@ use niwaki_expr::query::{
     ItemKind, JoinForm, JoinNode, JoinTree, JoinType, ModifyKind, split_conjuncts,
 };
 use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::tree::Tree;
 use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, JoinType as JoinWord};
@@ -21,7 +22,6 @@ use crate::analyze::expression::json_records::function_of_objects;
 use crate::analyze::names::parts::names_of;
 use crate::analyze::names::scope::{Item, ItemColumn, Place, Scope};
 use crate::analyze::query::targets::figure_name;
-use crate::analyze::query::window::options as frame;
 
 /// The sides of a join whose unmatched rows are kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,52 +31,6 @@ enum Kept {
     Right,
     /// Both sides: a full join.
     All,
-}
-
-/// Numbers the rows of `arrays`, a query of `count` columns called `unnest`. The arrays are
-/// computed once: their expressions may be volatile.
-fn with_row_numbers(arrays: protobuf::SelectStmt, count: usize) -> protobuf::SelectStmt {
-    let node = |node: NodeEnum| Node { node: Some(node) };
-    let string = |text: &str| node(NodeEnum::String(protobuf::String { sval: text.to_owned() }));
-    let target = |name: &str, value: NodeEnum| {
-        node(NodeEnum::ResTarget(Box::new(protobuf::ResTarget {
-            name: name.to_owned(),
-            val: Some(Box::new(node(value))),
-            ..protobuf::ResTarget::default()
-        })))
-    };
-    let names: Vec<String> = (1..=count).map(|number| format!("column{number}")).collect();
-    let column = |name: &String| {
-        let fields = vec![string(name)];
-        target("unnest", NodeEnum::ColumnRef(protobuf::ColumnRef { fields, location: -1 }))
-    };
-    let over = protobuf::WindowDef {
-        frame_options: frame::DEFAULTS,
-        location: -1,
-        ..protobuf::WindowDef::default()
-    };
-    let number = protobuf::FuncCall {
-        funcname: vec![string("pg_catalog"), string("row_number")],
-        over: Some(Box::new(over)),
-        location: -1,
-        ..protobuf::FuncCall::default()
-    };
-    let number = target("ordinality", NodeEnum::FuncCall(Box::new(number)));
-    let from = protobuf::RangeSubselect {
-        lateral: false,
-        subquery: Some(Box::new(node(NodeEnum::SelectStmt(Box::new(arrays))))),
-        alias: Some(protobuf::Alias {
-            aliasname: "unnest".to_owned(),
-            colnames: names.iter().map(|name| string(name)).collect(),
-        }),
-    };
-    protobuf::SelectStmt {
-        target_list: names.iter().map(column).chain([number]).collect(),
-        from_clause: vec![node(NodeEnum::RangeSubselect(Box::new(from)))],
-        op: protobuf::SetOperation::SetopNone.into(),
-        limit_option: protobuf::LimitOption::Default.into(),
-        ..protobuf::SelectStmt::default()
-    }
 }
 
 impl Analyzer<'_> {
@@ -375,24 +329,7 @@ impl Analyzer<'_> {
         range: &protobuf::RangeFunction,
         call: &protobuf::FuncCall,
     ) -> Result<JoinTree> {
-        let target = |argument: &Node| {
-            let one = protobuf::FuncCall { args: vec![argument.clone()], ..call.clone() };
-            let call = Node { node: Some(NodeEnum::FuncCall(Box::new(one))) };
-            let target = protobuf::ResTarget {
-                name: "unnest".to_owned(),
-                val: Some(Box::new(call)),
-                ..protobuf::ResTarget::default()
-            };
-            Node { node: Some(NodeEnum::ResTarget(Box::new(target))) }
-        };
-        let select = protobuf::SelectStmt {
-            target_list: call.args.iter().map(target).collect(),
-            op: protobuf::SetOperation::SetopNone.into(),
-            limit_option: protobuf::LimitOption::Default.into(),
-            ..protobuf::SelectStmt::default()
-        };
-        let select =
-            if range.ordinality { with_row_numbers(select, call.args.len()) } else { select };
+        let select = Tree::of_unnest(call, range.ordinality);
         let name =
             range.alias.as_ref().map_or("unnest", |alias| alias.aliasname.as_str()).to_owned();
         self.check_alias(&name)?;

@@ -30,7 +30,7 @@ pub(crate) mod options {
     pub(crate) const EXCLUDE_TIES: i32 = 0x2_0000;
     /// RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW by default. If the statement spells it
     /// out, another bit is set, too.
-    pub(crate) const DEFAULTS: i32 = 0x0_0422;
+    pub(crate) const DEFAULTS: i32 = niwaki_parse::tree::FRAME_DEFAULTS;
 }
 
 impl Analyzer<'_> {

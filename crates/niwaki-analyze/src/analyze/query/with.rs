@@ -5,13 +5,12 @@
 //! cycle. Cycles are refused. [`Analyzer::contexts`] has the enclosing query parts in which a query
 //! must not name itself.
 
-use std::sync::Arc;
-
 use niwaki_catalog::collation_name;
 use niwaki_expr::context::ColumnInfo;
 use niwaki_expr::expr::ExprKind;
 use niwaki_expr::query::{Body, ItemKind, ModifyQuery, Query, SharedQuery, count_named};
 use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::tree::Tree;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self, CteMaterialize, SetOperation};
 
@@ -65,7 +64,7 @@ impl Analyzer<'_> {
         let bounds = (first, first + list.len());
         for cte in &list {
             let number = self.new_shared(cte);
-            let state = CteState::Pending(Arc::new((*cte).clone()));
+            let state = CteState::Pending(Tree::of_with_query(cte));
             let (name, columns) = (cte.ctename.clone(), Vec::new());
             self.ctes.push(Cte { name, number, columns, state, list: bounds, level });
         }
@@ -117,7 +116,7 @@ impl Analyzer<'_> {
     /// Analyzes a query of WITH RECURSIVE, unless that has been done.
     fn analyze_pending(&mut self, at: usize) -> Result<()> {
         let cte = match self.ctes.get(at).map(|cte| &cte.state) {
-            Some(CteState::Pending(cte)) => Arc::clone(cte),
+            Some(CteState::Pending(cte)) => cte.clone(),
             _ => return Ok(()),
         };
         let Cte { list, level, .. } = self.ctes[at];

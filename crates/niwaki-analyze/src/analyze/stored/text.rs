@@ -15,6 +15,7 @@ use niwaki_expr::expr::Expr;
 use niwaki_expr::query::RowName;
 use niwaki_parse::column_names::unqualified;
 use niwaki_parse::error::{Result, SqlError};
+use niwaki_parse::parse::{ParsedStatement, parse};
 use niwaki_parse::stored_references::{
     ParsedReference, StoredReference, reference_of, string_of, with_references,
 };
@@ -218,12 +219,13 @@ impl<'e> Form<'e> {
         context: &AnalyzeContext<'_>,
         names: Names<'static>,
     ) -> Result<(Expr, Names<'static>)> {
-        let node = expression_node(query)?;
+        let statements = parse(query)?;
+        let node = expression_node(&statements)?;
         let mut analyzer = Analyzer::new(context, query, Vec::new());
         analyzer.names = names;
         analyzer.open_domains = self.open.to_vec();
         analyzer.scopes.push(self.scope(context));
-        let value = analyzer.expr_of(node.as_deref());
+        let value = analyzer.expr_of(node);
         let value = value.and_then(|value| analyzer.finish(value, self.becomes));
         let value = value.map_err(|mut error| {
             error.position = None;
@@ -316,14 +318,13 @@ impl Analyzer<'_> {
     }
 }
 
-/// Returns the expression that a text of the form `SELECT expression` selects.
-pub(crate) fn expression_node(query: &str) -> Result<Option<Box<Node>>> {
-    let statements = niwaki_parse::parse::parse(query)?;
-    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &**s.node) else {
+/// Returns the expression that a parsed text of the form `SELECT expression` selects.
+pub(crate) fn expression_node(statements: &[ParsedStatement]) -> Result<Option<&Node>> {
+    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &*s.node) else {
         return Err(SqlError::internal("a stored expression is no expression"));
     };
     match select.target_list.first().and_then(|node| node.node.as_ref()) {
-        Some(NodeEnum::ResTarget(target)) => Ok(target.val.clone()),
+        Some(NodeEnum::ResTarget(target)) => Ok(target.val.as_deref()),
         _ => Err(SqlError::internal("a stored expression is empty")),
     }
 }

@@ -304,8 +304,9 @@ fn over_rows_here(
     let variables: Vec<ColumnInfo> = VARIABLES.iter().map(variable).collect();
     scope.add_columns("", &variables);
     analyzer.scopes.push(scope);
-    let node = expression_node(query)?;
-    let value = analyzer.expr_of(node.as_deref());
+    let statements = niwaki_parse::parse::parse(query)?;
+    let node = expression_node(&statements)?;
+    let value = analyzer.expr_of(node);
     value.and_then(|value| finish(&mut analyzer, value)).map_err(|mut error| {
         error.position = None;
         error

@@ -439,7 +439,7 @@ impl Analyzer<'_> {
 
 pub(crate) fn the_select(statements: &[ParsedStatement]) -> Result<&protobuf::SelectStmt> {
     match statements {
-        [one] => match &**one.node {
+        [one] => match &*one.node {
             NodeEnum::SelectStmt(select) => Ok(select.as_ref()),
             _ => Err(SqlError::internal("the text of a view is no query")),
         },

@@ -185,7 +185,7 @@ fn regtype(text: &str, catalog: &CatalogState, path: &SearchPath) -> Result<u32>
     let syntax = || SqlError::new("42601", format!("invalid type name \"{text}\""));
     let parsed =
         niwaki_parse::parse::parse(&format!("SELECT NULL::{text}")).map_err(|_| syntax())?;
-    let Some(NodeEnum::SelectStmt(select)) = parsed.first().map(|statement| &**statement.node)
+    let Some(NodeEnum::SelectStmt(select)) = parsed.first().map(|statement| &*statement.node)
     else {
         return Err(syntax());
     };

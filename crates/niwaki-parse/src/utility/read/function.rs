@@ -14,6 +14,7 @@ use super::nodes::{
 };
 use super::table::named_type;
 use crate::error::{Result, SqlError};
+use crate::tree::Tree;
 use crate::utility::statement::{
     ArgumentType, CreateFunction, FunctionName, FunctionStatement, ParameterSpec, TraitChanges,
     Utility,
@@ -48,7 +49,7 @@ pub(super) fn create_function(s: &protobuf::CreateFunctionStmt) -> Result<Utilit
             parameters.push(parameter_of(parameter)?);
         }
     }
-    let returns = s.return_type.clone();
+    let returns = s.return_type.as_ref();
     let for_triggers = returns
         .as_ref()
         .is_some_and(|kind| is_trigger(kind) && !kind.setof && kind.array_bounds.is_empty());
@@ -60,7 +61,7 @@ pub(super) fn create_function(s: &protobuf::CreateFunctionStmt) -> Result<Utilit
         body: body.ok_or_else(|| wrong("no function body specified"))?,
         language,
         parameters,
-        returns,
+        returns: returns.map(Tree::of_type),
         for_triggers,
         traits,
     }))))
@@ -77,7 +78,8 @@ fn parameter_of(parameter: &protobuf::FunctionParameter) -> Result<ParameterSpec
     Ok(ParameterSpec {
         name: parameter.name.clone(),
         mode,
-        kind: parameter.arg_type.clone().ok_or_else(|| unexpected("CREATE FUNCTION"))?,
+        kind: (parameter.arg_type.as_ref().map(Tree::of_type))
+            .ok_or_else(|| unexpected("CREATE FUNCTION"))?,
         default: parameter.defexpr.as_deref().map(expression_text).transpose()?,
     })
 }

@@ -42,9 +42,7 @@ pub fn expression_text(node: &Node) -> Result<String> {
         op: protobuf::SetOperation::SetopNone as i32,
         ..protobuf::SelectStmt::default()
     };
-    let text = NodeEnum::SelectStmt(Box::new(select))
-        .deparse(DeparseOptions::default())
-        .map_err(|error| unwritten("an expression", &error))?;
+    let text = text_of(select).map_err(|error| unwritten("an expression", &error))?;
     Ok(text.strip_prefix("SELECT ").unwrap_or(&text).to_owned())
 }
 
@@ -53,9 +51,16 @@ pub fn expression_text(node: &Node) -> Result<String> {
 /// # Errors
 /// XX000 if the library cannot deparse what it parsed.
 pub fn query_text(select: &protobuf::SelectStmt) -> Result<String> {
-    NodeEnum::SelectStmt(Box::new(select.clone()))
-        .deparse(DeparseOptions::default())
-        .map_err(|error| unwritten("a query", &error))
+    text_of(select.clone()).map_err(|error| unwritten("a query", &error))
+}
+
+/// Returns the text of a query. The library's own method for a node copies the tree first.
+fn text_of(select: protobuf::SelectStmt) -> pg_query::Result<String> {
+    let node = Node { node: Some(NodeEnum::SelectStmt(Box::new(select))) };
+    let statement = protobuf::RawStmt { stmt: Some(Box::new(node)), ..Default::default() };
+    // The library does not look at the version.
+    let parsed = protobuf::ParseResult { version: 0, stmts: vec![statement] };
+    pg_query::deparse(&parsed, DeparseOptions::default())
 }
 
 fn unwritten(what: &str, error: &pg_query::Error) -> SqlError {

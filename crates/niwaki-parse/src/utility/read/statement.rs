@@ -1,7 +1,7 @@
 //! Conversion of syntax trees to [`Utility`] statements.
 
 use niwaki_catalog::RelationKind;
-use niwaki_env::stack::{self, Deep};
+use niwaki_env::stack;
 use niwaki_settings::settings::{is_buffer_usage_limit, parse_kilobytes};
 use niwaki_txn::TableLockMode;
 use niwaki_vacuum::IndexCleanup;
@@ -20,7 +20,9 @@ use super::{
     user_type,
 };
 use crate::error::{Result, SqlError};
+use crate::kind_name::kind_name;
 use crate::parse::{part, position_of};
+use crate::tree::SyntaxTree;
 use crate::utility::statement::{
     Drop, FunctionStatement, Name, Rename, RenameTarget, TransactionCommand, TriggerStatement,
     TypeStatement, Utility, Vacuum, VacuumTarget,
@@ -31,7 +33,7 @@ use crate::utility::statement::{
 ///
 /// # Errors
 /// 0A000 with the name of an unsupported feature; 42601 and 22023 for errors that need no catalog.
-pub fn read(node: &Deep<NodeEnum>, source: &str) -> Result<Option<Utility>> {
+pub fn read(node: &SyntaxTree, source: &str) -> Result<Option<Utility>> {
     // The library may deparse parts of the tree to text, which takes stack.
     stack::of_thread(node.bytes(), || read_here(node, source))
 }
@@ -469,8 +471,7 @@ fn buffer_usage_limit(value: Option<&str>) -> Result<i64> {
 
 /// Returns the name of an unsupported statement for its error.
 fn statement_name(node: &NodeEnum) -> String {
-    let debug = format!("{node:?}");
-    let word = debug.split(['(', ' ', '{']).next().unwrap_or("statement");
+    let word = kind_name(node);
     let word = word.strip_suffix("Stmt").unwrap_or(word);
     let mut name = String::new();
     for c in word.chars() {

@@ -1,11 +1,7 @@
 //! COPY and its options.
 
-use std::sync::Arc;
-
-use niwaki_env::stack::Deep;
-use pg_query::NodeEnum;
-
 use super::Name;
+use crate::tree::SyntaxTree;
 
 /// The direction of COPY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +23,7 @@ pub enum CopySource {
         columns: Vec<String>,
     },
     /// The rows of a query.
-    Query(Arc<Deep<NodeEnum>>),
+    Query(SyntaxTree),
 }
 
 /// Format options of COPY.

@@ -1,12 +1,9 @@
 //! CREATE TABLE AS, SELECT INTO and CREATE MATERIALIZED VIEW: relations filled by a query.
 
-use std::sync::Arc;
-
 use niwaki_catalog::CheckOption;
-use niwaki_env::stack::Deep;
-use pg_query::NodeEnum;
 
 use super::{CreateTable, Name, Persistence};
+use crate::tree::SyntaxTree;
 
 /// CREATE VIEW
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +17,7 @@ pub struct CreateView {
     /// Names of the first columns.
     pub columns: Vec<String>,
     /// The query, a `SelectStmt`.
-    pub query: Arc<Deep<NodeEnum>>,
+    pub query: SyntaxTree,
     /// WITH options.
     pub options: Vec<(String, Option<String>)>,
     /// WITH CHECK OPTION
@@ -57,7 +54,7 @@ pub enum CreateAsForm {
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowsOf {
     /// A query, a `SelectStmt`.
-    Query(Arc<Deep<NodeEnum>>),
+    Query(SyntaxTree),
     /// EXECUTE of a prepared statement.
     Execute {
         /// Its name.

@@ -1,12 +1,10 @@
 //! DECLARE, FETCH and MOVE: statements on named cursors.
 
-use std::sync::Arc;
-
-use niwaki_env::stack::Deep;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{LockClauseStrength, SelectStmt};
 
 use crate::error::{Result, SqlError};
+use crate::tree::SyntaxTree;
 
 /// DECLARE … CURSOR FOR
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +12,7 @@ pub struct DeclareCursor {
     /// Name.
     pub name: String,
     /// The query, a `SelectStmt`.
-    pub query: Arc<Deep<NodeEnum>>,
+    pub query: SyntaxTree,
     /// SCROLL or NO SCROLL, if given.
     pub scroll: Option<bool>,
     /// WITH HOLD: the cursor outlives its transaction.
@@ -31,7 +29,7 @@ impl DeclareCursor {
     /// # Errors
     /// 0A000, 42P11.
     pub fn check_locks(&self) -> Result<()> {
-        let NodeEnum::SelectStmt(select) = &**self.query else { return Ok(()) };
+        let NodeEnum::SelectStmt(select) = &*self.query else { return Ok(()) };
         let Some(clause) = lock_clause(select) else { return Ok(()) };
         let refused = |sqlstate, message: String, kind: &str| {
             let detail = format!("{kind} cursors must be READ ONLY.");

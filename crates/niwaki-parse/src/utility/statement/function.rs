@@ -5,6 +5,7 @@ use niwaki_types::ColumnType;
 use pg_query::protobuf::TypeName;
 
 use super::{Name, UserTypeName};
+use crate::tree::Tree;
 
 /// A type in a statement on functions: a built-in type, or a user's type by name.
 pub type ArgumentType = (ColumnType, Option<UserTypeName>);
@@ -21,7 +22,7 @@ pub struct CreateFunction {
     /// Its parameters.
     pub parameters: Vec<ParameterSpec>,
     /// The type of the result, if given.
-    pub returns: Option<TypeName>,
+    pub returns: Option<Tree<TypeName>>,
     /// True if the result type is `trigger`.
     pub for_triggers: bool,
     /// The body.
@@ -38,7 +39,7 @@ pub struct ParameterSpec {
     /// Its mode.
     pub mode: ParameterMode,
     /// The name of its type.
-    pub kind: TypeName,
+    pub kind: Tree<TypeName>,
     /// The text of its default.
     pub default: Option<String>,
 }

@@ -1,12 +1,8 @@
 //! A utility statement.
 
-use std::sync::Arc;
-
 use niwaki_catalog::RelationKind;
-use niwaki_env::stack::Deep;
 use niwaki_txn::TableLockMode;
 use niwaki_types::ColumnType;
-use pg_query::NodeEnum;
 
 use super::{
     AlterCommand, CommentTarget, Copy, CreateIndex, CreateTable, CreateTableAs, CreateView,
@@ -14,6 +10,7 @@ use super::{
     ReindexTarget, Rename, SequenceOptions, SetCommand, TransactionCommand, TriggerStatement,
     TypeStatement, UserTypeName, Vacuum,
 };
+use crate::tree::SyntaxTree;
 
 /// A statement that is not a query.
 #[derive(Clone, Debug, PartialEq)]
@@ -165,7 +162,7 @@ pub enum Utility {
         /// Types of the given parameters: built-in types, or the names of users' types.
         types: Vec<(ColumnType, Option<UserTypeName>)>,
         /// The statement.
-        query: Arc<Deep<NodeEnum>>,
+        query: SyntaxTree,
     },
     /// EXECUTE
     Execute {
@@ -181,7 +178,7 @@ pub enum Utility {
         /// Values, as SQL text of constant expressions.
         parameters: Vec<String>,
         /// The `ExplainStmt`, whose query is the EXECUTE, or CREATE TABLE AS with it.
-        explain: Arc<Deep<NodeEnum>>,
+        explain: SyntaxTree,
     },
     /// DEALLOCATE; `None`: ALL
     Deallocate(Option<String>),
