@@ -3,6 +3,7 @@
 //! BEFORE triggers get the row as the change would leave it, and may change the row or skip the
 //! change. AFTER triggers wait in the store until the statement has ended ([`FiredTrigger`]).
 
+use std::fmt;
 use std::sync::Arc;
 
 use niwaki_catalog::{TriggerEvent, TriggerTime};
@@ -19,7 +20,6 @@ use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::Datum;
 
 /// An AFTER trigger that fires when the statement has ended.
-#[derive(Debug)]
 struct Fired {
     triggers: Arc<RowTriggers>,
     call: Arc<TriggerCall>,
@@ -28,6 +28,13 @@ struct Fired {
     /// Bodies of the users' functions that the trigger calls.
     functions: Option<Arc<FunctionBodies>>,
     executor: Option<&'static dyn Executor>,
+}
+
+impl fmt::Debug for Fired {
+    // Not the rows and the plans: code that shows these is a large part of the program.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fired").finish_non_exhaustive()
+    }
 }
 
 impl FiredTrigger for Fired {

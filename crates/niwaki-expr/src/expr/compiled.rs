@@ -1,6 +1,7 @@
 //! Expressions of indexes, ready to be evaluated without a session.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
 use niwaki_env::stack::Deep;
@@ -11,12 +12,19 @@ use super::{Expr, Runtime, State};
 use crate::sessionless;
 
 /// An expression of an index, ready to be evaluated; reads the table's columns from slot 0 on.
-#[derive(Debug)]
 pub struct CompiledExpression {
     /// The expression.
     pub expr: Deep<Expr>,
     /// The columns that it reads.
     pub columns: ColumnMask,
+}
+
+impl fmt::Debug for CompiledExpression {
+    // Not the expression: code that shows it is a large part of the program.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("CompiledExpression");
+        shown.field("columns", &self.columns).finish_non_exhaustive()
+    }
 }
 
 impl KeyExpression for CompiledExpression {

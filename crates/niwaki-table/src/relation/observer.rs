@@ -8,6 +8,7 @@
 //! Under a latch nothing can be said where an expression decides, or a value that is compressed or
 //! out of line (rule `bytes-under-latch`). The gardener decides these cases later.
 
+use std::fmt;
 use std::sync::Arc;
 
 use niwaki_env::SIMULATED;
@@ -26,7 +27,6 @@ use crate::relation::suspects::Found;
 use crate::relation::table_index::TableIndex;
 
 /// The indexes of a table, as passes over its heap ask about them.
-#[derive(Debug)]
 pub(crate) struct Observer {
     definition: Arc<TableDefinition>,
     indexes: Arc<[TableIndex]>,
@@ -40,6 +40,14 @@ pub(crate) struct Observer {
     in_order: Box<[usize]>,
     /// The index that the next writer looks at first.
     turn: AtomicUsize,
+}
+
+impl fmt::Debug for Observer {
+    // Not the definitions and counters: code that shows these would be in the program for this.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Observer");
+        shown.field("columns", &self.columns).finish_non_exhaustive()
+    }
 }
 
 impl Observer {
