@@ -27,8 +27,8 @@ use niwaki_parse::types::is_polymorphic;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::function::Function;
-use crate::plan::SubPlan;
-use crate::query::{JsonRecords, Query};
+use crate::plan::SealedPlan;
+use crate::query::{JsonRecords, SealedQuery};
 
 pub use batch::{Batch, Rows, Values};
 pub use collation::Collation;
@@ -55,7 +55,7 @@ pub use user_function::{FunctionKey, UserFunction};
 
 /// An expression with its type, and its byte offset in the query text (-1 if it is not in the
 /// text).
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Expr {
     /// The kind, with the parts.
     pub kind: ExprKind,
@@ -77,6 +77,23 @@ pub struct Expr {
 }
 
 /// The reason for a conversion.
+impl Clone for Expr {
+    // Not derived: derived code is made once more in each crate that copies an expression.
+    #[inline(never)]
+    fn clone(&self) -> Self {
+        Self {
+            kind: self.kind.clone(),
+            ty: self.ty,
+            typmod: self.typmod,
+            domain: self.domain,
+            collation: self.collation,
+            derived: self.derived,
+            own_syntax: self.own_syntax,
+            location: self.location,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CastPurpose {
     /// The statement contains the cast: over-long strings are cut instead of refused.
@@ -339,9 +356,9 @@ pub struct SubQuery {
 #[derive(Clone, Debug)]
 pub enum Nested {
     /// The query before planning.
-    Query(Box<Query>),
+    Query(SealedQuery),
     /// The plan of the query.
-    Plan(Arc<SubPlan>),
+    Plan(SealedPlan),
 }
 
 /// The use of a nested query's result.

@@ -12,6 +12,8 @@ mod pruning;
 mod scan;
 mod window_plan;
 
+use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
@@ -56,13 +58,56 @@ pub struct SubPlan {
     pub working: Vec<usize>,
 }
 
+/// The owner of a plan, which knows how to drop it.
+trait PlanOwner: Send + Sync {
+    fn plan(&self) -> &SubPlan;
+}
+
+impl PlanOwner for SubPlan {
+    fn plan(&self) -> &SubPlan {
+        self
+    }
+}
+
+/// The plan of a nested query, which several expressions share. As with `SealedQuery`, the code
+/// that drops it is made here alone.
+#[derive(Clone)]
+pub struct SealedPlan(Arc<dyn PlanOwner>);
+
+impl SealedPlan {
+    /// Keeps a plan.
+    #[inline(never)]
+    pub fn new(plan: SubPlan) -> Self {
+        Self(Arc::new(plan))
+    }
+
+    /// Returns whether both are one plan.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Deref for SealedPlan {
+    type Target = SubPlan;
+
+    fn deref(&self) -> &SubPlan {
+        self.0.plan()
+    }
+}
+
+impl fmt::Debug for SealedPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealedPlan").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
 /// A WITH query that is materialized separately from the queries that name it (a CTE scan).
 #[derive(Clone, Debug)]
 pub struct WithPlan {
     /// The name of the query.
     pub name: String,
     /// The plan of the query.
-    pub plan: Arc<SubPlan>,
+    pub plan: SealedPlan,
     /// True if the query changes data: the executor then runs it to completion, even if no query
     /// reads its rows.
     pub changes: bool,
@@ -265,7 +310,7 @@ pub enum PlanNode {
     /// The rows of a nested query.
     SubQuery {
         /// The plan of the query.
-        plan: Arc<SubPlan>,
+        plan: SealedPlan,
         /// Alias or name.
         name: String,
         /// First slot of the columns.
@@ -276,7 +321,7 @@ pub enum PlanNode {
     /// A WITH query that is computed once (a CTE scan).
     Shared {
         /// The plan of the query.
-        plan: Arc<SubPlan>,
+        plan: SealedPlan,
         /// Its name in WITH.
         query: String,
         /// Alias or name.

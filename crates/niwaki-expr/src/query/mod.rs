@@ -16,6 +16,8 @@ mod slots;
 mod trigger;
 mod window;
 
+use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use niwaki_catalog::{Column, Relation};
@@ -82,7 +84,7 @@ pub struct SharedQuery {
 }
 
 /// A query that returns rows.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Query {
     /// The body.
     pub body: Body,
@@ -94,6 +96,90 @@ pub struct Query {
     pub limit: Option<Expr>,
     /// OFFSET.
     pub offset: Option<Expr>,
+}
+
+impl Clone for Query {
+    // Not derived: derived code is made once more in each crate that copies a query.
+    #[inline(never)]
+    fn clone(&self) -> Self {
+        Self {
+            body: self.body.clone(),
+            columns: self.columns.clone(),
+            order: self.order.clone(),
+            limit: self.limit.clone(),
+            offset: self.offset.clone(),
+        }
+    }
+}
+
+/// The owner of a query, which knows how to drop and how to copy it.
+trait Owner: Send + Sync {
+    fn query(&self) -> &Query;
+    fn query_mut(&mut self) -> &mut Query;
+    fn copied(&self) -> SealedQuery;
+    fn opened(self: Box<Self>) -> Box<Query>;
+}
+
+impl Owner for Query {
+    fn query(&self) -> &Query {
+        self
+    }
+
+    fn query_mut(&mut self) -> &mut Query {
+        self
+    }
+
+    fn copied(&self) -> SealedQuery {
+        SealedQuery::new(self.clone())
+    }
+
+    fn opened(self: Box<Self>) -> Box<Query> {
+        self
+    }
+}
+
+/// A query that belongs to an expression. Nearly every crate above drops expressions, and the
+/// compiler makes code for that in each, with the code for all that an expression owns. The code
+/// behind a trait object is made here alone.
+pub struct SealedQuery(Box<dyn Owner>);
+
+impl SealedQuery {
+    /// Keeps a query.
+    #[inline(never)]
+    pub fn new(query: Query) -> Self {
+        Self(Box::new(query))
+    }
+
+    /// Gives the query back.
+    pub fn open(self) -> Query {
+        *self.0.opened()
+    }
+}
+
+impl Clone for SealedQuery {
+    fn clone(&self) -> Self {
+        self.0.copied()
+    }
+}
+
+impl Deref for SealedQuery {
+    type Target = Query;
+
+    fn deref(&self) -> &Query {
+        self.0.query()
+    }
+}
+
+impl DerefMut for SealedQuery {
+    fn deref_mut(&mut self) -> &mut Query {
+        self.0.query_mut()
+    }
+}
+
+impl fmt::Debug for SealedQuery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealedQuery").finish_non_exhaustive()
+    }
 }
 
 /// One key of ORDER BY.

@@ -90,7 +90,7 @@ fn pull_one(from: &mut From, condition: Expr) -> Option<Expr> {
     };
     let kind = if negated { JoinType::Anti } else { JoinType::Semi };
     let SubQuery { kind: question, query: Nested::Query(query) } = *sub else { return None };
-    let (right, on) = match (question, *query) {
+    let (right, on) = match (question, query.open()) {
         (SubQueryKind::Compare { function, left, right_cast, .. }, query) => {
             let location = left.location;
             let slot = Expr { kind: ExprKind::Slot { depth: 0, slot: 0 }, ..left.clone() };

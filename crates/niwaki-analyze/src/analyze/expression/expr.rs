@@ -9,7 +9,7 @@ use niwaki_expr::expr::collation::is_collated;
 use niwaki_expr::expr::{
     BoolTest, Collation, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind,
 };
-use niwaki_expr::query::{Query, nodes};
+use niwaki_expr::query::{Query, SealedQuery, nodes};
 use niwaki_functions::functions::functions_named;
 use niwaki_parse::collation::{collation_named, refuse_uncollated};
 use niwaki_parse::error::{Result, SqlError};
@@ -507,7 +507,7 @@ impl Analyzer<'_> {
             }
             _ => return Err(self.unsupported("this kind of nested query", location)),
         };
-        let query = Nested::Query(Box::new(query));
+        let query = Nested::Query(SealedQuery::new(query));
         let kind = ExprKind::SubQuery(Box::new(SubQuery { kind, query }));
         Ok(Expr { typmod, domain, ..Expr::new(kind, ty, location) })
     }
@@ -536,7 +536,7 @@ fn row_parts(value: Expr) -> Vec<Expr> {
 
 /// Returns a condition that evaluates a nested query.
 pub(crate) fn asked(kind: SubQueryKind, query: Query, location: i32) -> Expr {
-    let query = Nested::Query(Box::new(query));
+    let query = Nested::Query(SealedQuery::new(query));
     let kind = ExprKind::SubQuery(Box::new(SubQuery { kind, query }));
     Expr::new(kind, TypeOid::BOOL, location)
 }

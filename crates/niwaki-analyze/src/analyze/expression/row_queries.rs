@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use niwaki_expr::context::ColumnInfo;
 use niwaki_expr::expr::{ComparedRows, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind};
-use niwaki_expr::query::Query;
+use niwaki_expr::query::{Query, SealedQuery};
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
@@ -105,7 +105,7 @@ impl Analyzer<'_> {
                 return Err(self.error("42601", message, link.location));
             }
         };
-        let query = Nested::Query(Box::new(query));
+        let query = Nested::Query(SealedQuery::new(query));
         let kind = SubQueryKind::Assigned { place: link.location, column };
         let kind = ExprKind::SubQuery(Box::new(SubQuery { kind, query }));
         let ColumnType { oid, typmod, domain } = ty;

@@ -5,14 +5,12 @@
 //! rows as all rows before it. A reader that wants one more row thus computes at most twice as many
 //! rows as it has read, and the files stay few.
 
-use std::sync::Arc;
-
 use niwaki_parse::error::Result;
 use niwaki_types::Datum;
 
 use super::start;
 use crate::expr::{Running, Runtime};
-use crate::plan::SubPlan;
+use crate::plan::{SealedPlan, SubPlan};
 use crate::spool::{Memory, Tuplestore, TuplestoreReader, TuplestoreWriter, row_bytes};
 
 /// The least number of rows of a file.
@@ -128,7 +126,7 @@ pub fn run_out(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<()> {
 
 /// A reading position in the rows of a WITH query.
 pub struct SharedReader {
-    plan: Arc<SubPlan>,
+    plan: SealedPlan,
     /// The number of rows read from memory, and the number of files read.
     given: usize,
     files: usize,
@@ -137,8 +135,8 @@ pub struct SharedReader {
 
 impl SharedReader {
     /// Begins to read the rows of a plan.
-    pub fn new(plan: &Arc<SubPlan>) -> Self {
-        Self { plan: Arc::clone(plan), given: 0, files: 0, file: None }
+    pub fn new(plan: &SealedPlan) -> Self {
+        Self { plan: plan.clone(), given: 0, files: 0, file: None }
     }
 
     /// Puts the next row into `row`, which has the row's width. Returns false at the end.

@@ -11,7 +11,8 @@ use niwaki_expr::analysis::AnalyzeContext;
 use niwaki_expr::context::ColumnInfo;
 use niwaki_expr::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use niwaki_expr::plan::{
-    MergeAction, MergePlan, ModifyPlan, PlanNode, RecursivePlan, SubPlan, WithPlan, WorkingPlan,
+    MergeAction, MergePlan, ModifyPlan, PlanNode, RecursivePlan, SealedPlan, SubPlan, WithPlan,
+    WorkingPlan,
 };
 use niwaki_expr::query::{
     self, Body, From, FromItem, ItemKind, JoinTree, MergeQuery, ModifyQuery, ModifySource,
@@ -94,7 +95,7 @@ pub fn plan_statement(
         }
         if let Some(Shared::Plan(plan)) = planner.shared.get(number) {
             let name = planner.names[number].clone();
-            queries.push(WithPlan { name, plan: Arc::clone(plan), changes });
+            queries.push(WithPlan { name, plan: plan.clone(), changes });
         }
     }
     let root =
@@ -106,7 +107,7 @@ pub fn plan_statement(
 /// A WITH query, before or after it is planned.
 enum Shared {
     Query(SharedQuery),
-    Plan(Arc<SubPlan>),
+    Plan(SealedPlan),
     /// Being planned. The query cannot name itself.
     Taken,
 }
@@ -398,7 +399,7 @@ impl Planner<'_> {
     }
 
     /// Plans a query that is nested in a row.
-    fn nested(&mut self, query: Query) -> Result<Arc<SubPlan>> {
+    fn nested(&mut self, query: Query) -> Result<SealedPlan> {
         let (columns, reads) = (query.columns.clone(), query.reads());
         let (correlated, volatile) = (query.is_correlated(), query.is_volatile());
         let before = std::mem::take(&mut self.met);
@@ -413,11 +414,11 @@ impl Planner<'_> {
         let estimate = estimate(&root);
         let plan =
             SubPlan { number, root, estimate, columns, correlated, reads, volatile, working };
-        Ok(Arc::new(plan))
+        Ok(SealedPlan::new(plan))
     }
 
     /// Returns the plan of a WITH query, and plans the query on first use.
-    fn shared(&mut self, number: usize) -> Result<Arc<SubPlan>> {
+    fn shared(&mut self, number: usize) -> Result<SealedPlan> {
         let plan = match std::mem::replace(&mut self.shared[number], Shared::Taken) {
             Shared::Plan(plan) => {
                 self.met.extend(&plan.working);
@@ -426,7 +427,7 @@ impl Planner<'_> {
             Shared::Query(shared) => self.nested(shared.query)?,
             Shared::Taken => return Err(SqlError::internal("a WITH query that names itself")),
         };
-        self.shared[number] = Shared::Plan(Arc::clone(&plan));
+        self.shared[number] = Shared::Plan(plan.clone());
         Ok(plan)
     }
 
@@ -470,7 +471,7 @@ impl Planner<'_> {
 
     /// Plans EXISTS. The default is `each`, the plan that runs for each row. The plan that runs
     /// once for all rows wins if it costs less, and not much more than a single row's run.
-    fn exists(&mut self, each: Arc<SubPlan>, once: AskedOnce) -> Result<Expr> {
+    fn exists(&mut self, each: SealedPlan, once: AskedOnce) -> Result<Expr> {
         let AskedOnce { function, left, query } = once;
         let value = query.columns.first().map_or(left.column_type(), |column| column.column_type);
         let location = left.location;
