@@ -427,7 +427,7 @@ impl ColumnStats {
 }
 
 /// Everything the catalog stores about one relation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct RelationDefinition {
     /// Number of the relation.
     pub oid: Oid,
@@ -484,6 +484,35 @@ pub struct RelationDefinition {
     /// COMMENT ON the relation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+}
+
+impl Clone for RelationDefinition {
+    // Not derived: derived code is made once more in each crate that copies a definition.
+    #[inline(never)]
+    fn clone(&self) -> Self {
+        Self {
+            oid: self.oid,
+            schema: self.schema,
+            name: self.name.clone(),
+            kind: self.kind,
+            file: self.file,
+            values: self.values,
+            logged: self.logged,
+            columns: self.columns.clone(),
+            checks: self.checks.clone(),
+            foreign_keys: self.foreign_keys.clone(),
+            triggers: self.triggers.clone(),
+            options: self.options.clone(),
+            index: self.index.clone(),
+            sequence: self.sequence.clone(),
+            query: self.query.clone(),
+            unpopulated: self.unpopulated,
+            partition_key: self.partition_key.clone(),
+            partition_of: self.partition_of.clone(),
+            stats: self.stats.clone(),
+            comment: self.comment.clone(),
+        }
+    }
 }
 
 impl RelationDefinition {
