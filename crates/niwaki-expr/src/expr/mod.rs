@@ -52,6 +52,7 @@ pub use inline::{inline_call, keeps_promises};
 pub use step::{Running, Step};
 pub use subscript::Subscripts;
 pub use user_function::{FunctionKey, UserFunction};
+pub(crate) use walk::Likeness;
 
 /// An expression with its type, and its byte offset in the query text (-1 if it is not in the
 /// text).
@@ -76,7 +77,6 @@ pub struct Expr {
     pub location: i32,
 }
 
-/// The reason for a conversion.
 impl Clone for Expr {
     // Not derived: derived code is made once more in each crate that copies an expression.
     #[inline(never)]
@@ -94,6 +94,7 @@ impl Clone for Expr {
     }
 }
 
+/// The reason for a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CastPurpose {
     /// The statement contains the cast: over-long strings are cut instead of refused.

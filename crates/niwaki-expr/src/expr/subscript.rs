@@ -5,6 +5,7 @@ use std::sync::Arc;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_types::{Array, Bounds, Datum, TypeOid};
 
+use super::walk::Likeness;
 use super::{Expr, Runtime};
 
 /// The bounds in the brackets behind an array, one item for each dimension.
@@ -30,9 +31,9 @@ impl Subscripts {
     }
 
     /// Decides whether both are the same subscripts of the same row.
-    pub fn same(&self, other: &Self) -> bool {
+    pub(crate) fn is_like(&self, other: &Self, how: Likeness) -> bool {
         let same = |a: &Option<Expr>, b: &Option<Expr>| match (a, b) {
-            (Some(a), Some(b)) => a.same(b),
+            (Some(a), Some(b)) => a.is_like(b, how),
             (None, None) => true,
             _ => false,
         };

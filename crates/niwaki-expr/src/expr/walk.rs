@@ -93,6 +93,15 @@ macro_rules! try_each_child {
     };
 }
 
+/// How much two expressions are alike.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Likeness {
+    /// They compute the same value from the same row. Rare constructs of nested queries never do.
+    Value,
+    /// They are copies of one expression, with any construct.
+    Copy,
+}
+
 impl ExprKind {
     try_each_child!(try_each_child, iter);
     try_each_child!(try_each_child_mut, iter_mut, mut);
@@ -159,11 +168,23 @@ impl Expr {
     /// Decides whether both expressions compute the same value from the same row. GROUP BY matches
     /// expressions this way.
     pub fn same(&self, other: &Expr) -> bool {
-        if self.ty != other.ty {
+        self.is_like(other, Likeness::Value)
+    }
+
+    /// Decides whether both expressions are copies of one expression of the statement, which nobody
+    /// has changed since.
+    pub fn is_copy_of(&self, other: &Expr) -> bool {
+        self.is_like(other, Likeness::Copy)
+    }
+
+    /// Decides whether both expressions are this much alike.
+    pub(crate) fn is_like(&self, other: &Expr, how: Likeness) -> bool {
+        if self.ty != other.ty || (how == Likeness::Copy && !self.is_at_place_of(other)) {
             return false;
         }
-        let same_all =
-            |a: &[Expr], b: &[Expr]| a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.same(y));
+        let same_all = |a: &[Expr], b: &[Expr]| {
+            a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.is_like(y, how))
+        };
         match (&self.kind, &other.kind) {
             (ExprKind::Const(a), ExprKind::Const(b)) => same_image(a, b, self.ty),
             (ExprKind::Param(a), ExprKind::Param(b))
@@ -195,73 +216,84 @@ impl Expr {
                 ExprKind::MinMax { greatest: h, arguments: b },
             ) => g == h && same_all(a, b),
             (ExprKind::Cast { argument: a, .. }, ExprKind::Cast { argument: b, .. })
-            | (ExprKind::Not(a), ExprKind::Not(b)) => a.same(b),
+            | (ExprKind::Not(a), ExprKind::Not(b)) => a.is_like(b, how),
             (ExprKind::Length { argument: a, .. }, ExprKind::Length { argument: b, .. }) => {
-                self.typmod == other.typmod && a.same(b)
+                self.typmod == other.typmod && a.is_like(b, how)
             }
             (
                 ExprKind::Domain { argument: a, rules: m },
                 ExprKind::Domain { argument: b, rules: n },
-            ) => m.oid == n.oid && a.same(b),
+            ) => m.oid == n.oid && a.is_like(b, how),
             (
                 ExprKind::IsNull { argument: a, negated: n },
                 ExprKind::IsNull { argument: b, negated: m },
-            ) => n == m && a.same(b),
+            ) => n == m && a.is_like(b, how),
             (
                 ExprKind::RowNull { argument: a, negated: n },
                 ExprKind::RowNull { argument: b, negated: m },
-            ) => n == m && a.same(b),
+            ) => n == m && a.is_like(b, how),
             (
                 ExprKind::Field { argument: a, field: m, .. },
                 ExprKind::Field { argument: b, field: n, .. },
-            ) => m == n && a.same(b),
+            ) => m == n && a.is_like(b, how),
             (ExprKind::Row(a), ExprKind::Row(b)) => {
-                same_optional(a.present.as_ref(), b.present.as_ref())
+                same_optional(a.present.as_ref(), b.present.as_ref(), how)
                     && a.names == b.names
                     && same_all(&a.fields, &b.fields)
             }
             (
                 ExprKind::BoolTest { argument: a, test: t },
                 ExprKind::BoolTest { argument: b, test: u },
-            ) => t == u && a.same(b),
+            ) => t == u && a.is_like(b, how),
             (
                 ExprKind::Case { operand: o, branches: b, default: d },
                 ExprKind::Case { operand: p, branches: c, default: e },
             ) => {
-                same_optional(o.as_deref(), p.as_deref())
-                    && same_optional(d.as_deref(), e.as_deref())
+                same_optional(o.as_deref(), p.as_deref(), how)
+                    && same_optional(d.as_deref(), e.as_deref(), how)
                     && b.len() == c.len()
-                    && b.iter().zip(c).all(|((w, x), (y, z))| w.same(y) && x.same(z))
+                    && b.iter()
+                        .zip(c)
+                        .all(|((w, x), (y, z))| w.is_like(y, how) && x.is_like(z, how))
             }
             (ExprKind::CaseOperand, ExprKind::CaseOperand) => true,
             (
                 ExprKind::ArrayCompare { function: f, any: m, left: a, right: b, .. },
                 ExprKind::ArrayCompare { function: g, any: n, left: c, right: d, .. },
-            ) => std::ptr::eq(*f, *g) && m == n && a.same(c) && b.same(d),
+            ) => std::ptr::eq(*f, *g) && m == n && a.is_like(c, how) && b.is_like(d, how),
             (
                 ExprKind::Distinct { equal: f, left: a, right: b, negated: m },
                 ExprKind::Distinct { equal: g, left: c, right: d, negated: n },
-            ) => std::ptr::eq(*f, *g) && m == n && a.same(c) && b.same(d),
+            ) => std::ptr::eq(*f, *g) && m == n && a.is_like(c, how) && b.is_like(d, how),
             (
                 ExprKind::NullIf { result: a, equal: b },
                 ExprKind::NullIf { result: c, equal: d },
-            ) => a.same(c) && b.same(d),
+            ) => a.is_like(c, how) && b.is_like(d, how),
             (
                 ExprKind::Subscript { array: a, subscripts: m },
                 ExprKind::Subscript { array: b, subscripts: n },
-            ) => a.same(b) && m.same(n),
-            (ExprKind::SubQuery(a), ExprKind::SubQuery(b)) => a.same(b),
+            ) => a.is_like(b, how) && m.is_like(n, how),
+            (ExprKind::SubQuery(a), ExprKind::SubQuery(b)) => a.is_like(b, how),
             _ => false,
         }
+    }
+
+    /// Compares what two expressions of the same value may differ in: the place in the text, and
+    /// what is shown.
+    fn is_at_place_of(&self, other: &Expr) -> bool {
+        (self.location, self.typmod, self.own_syntax)
+            == (other.location, other.typmod, other.own_syntax)
+            && (self.domain, self.collation) == (other.domain, other.collation)
+            && self.derived == other.derived
     }
 }
 
 /// Decides whether both expressions are absent, or compute the same value from the same row.
 #[inline]
-fn same_optional(a: Option<&Expr>, b: Option<&Expr>) -> bool {
+fn same_optional(a: Option<&Expr>, b: Option<&Expr>, how: Likeness) -> bool {
     match (a, b) {
         (None, None) => true,
-        (Some(a), Some(b)) => a.same(b),
+        (Some(a), Some(b)) => a.is_like(b, how),
         _ => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::SetFunction;
 use crate::context::RecordFields;
-use crate::expr::Expr;
+use crate::expr::{Expr, Likeness};
 use crate::function::AggregateKind;
 
 /// One aggregate of a query.
@@ -60,7 +60,12 @@ impl SetCall {
 
     /// Returns whether both call the same function with the same arguments.
     pub fn same(&self, other: &Self) -> bool {
+        self.is_like(other, Likeness::Value)
+    }
+
+    pub(crate) fn is_like(&self, other: &Self, how: Likeness) -> bool {
         let same_function = match (&self.function, &other.function) {
+            _ if how == Likeness::Copy => self.function.is_copy_of(&other.function),
             (SetFunction::Builtin(a), SetFunction::Builtin(b)) => std::ptr::eq(*a, *b),
             (SetFunction::User { function: a, .. }, SetFunction::User { function: b, .. }) => {
                 a.key == b.key
@@ -69,7 +74,7 @@ impl SetCall {
         };
         same_function
             && self.arguments.len() == other.arguments.len()
-            && self.arguments.iter().zip(&other.arguments).all(|(a, b)| a.same(b))
+            && self.arguments.iter().zip(&other.arguments).all(|(a, b)| a.is_like(b, how))
     }
 }
 
@@ -87,7 +92,11 @@ pub struct SortKey {
 impl SortKey {
     /// Returns whether both keys sort alike.
     pub fn same(&self, other: &Self) -> bool {
-        self.expr.same(&other.expr)
+        self.is_like(other, Likeness::Value)
+    }
+
+    pub(crate) fn is_like(&self, other: &Self, how: Likeness) -> bool {
+        self.expr.is_like(&other.expr, how)
             && self.descending == other.descending
             && self.nulls_first == other.nulls_first
     }

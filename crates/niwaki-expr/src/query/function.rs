@@ -58,6 +58,19 @@ pub struct JsonRecords {
 }
 
 impl SetFunction {
+    /// Decides whether both are copies of one call's function.
+    pub(crate) fn is_copy_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Builtin(a), Self::Builtin(b)) => std::ptr::eq(*a, *b),
+            (Self::Records(a), Self::Records(b)) => Arc::ptr_eq(a, b),
+            (
+                Self::User { function: a, fields: left },
+                Self::User { function: b, fields: right },
+            ) => a.key == b.key && left == right,
+            _ => false,
+        }
+    }
+
     /// Returns the function's name, without a schema.
     pub fn name(&self) -> &str {
         match self {

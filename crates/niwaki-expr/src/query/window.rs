@@ -1,7 +1,8 @@
 //! Window functions of a query: their windows, frames and calls.
 
+use super::equality::all;
 use super::{AggregateCall, SortKey};
-use crate::expr::{Expr, ExprKind};
+use crate::expr::{Expr, ExprKind, Likeness};
 use crate::function::WindowFunction;
 
 /// The window functions of a query level.
@@ -95,32 +96,39 @@ pub enum Exclusion {
 }
 
 impl Bound {
-    fn same(&self, other: &Self) -> bool {
+    fn is_like(&self, other: &Self, how: Likeness) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
             && match (self.offset(), other.offset()) {
-                (Some(a), Some(b)) => a.same(b) && !crate::query::is_volatile(a),
+                (Some(a), Some(b)) => {
+                    let repeats = how == Likeness::Copy || !crate::query::is_volatile(a);
+                    a.is_like(b, how) && repeats
+                }
                 _ => true,
             }
     }
 }
 
 impl Frame {
-    fn same(&self, other: &Self) -> bool {
+    fn is_like(&self, other: &Self, how: Likeness) -> bool {
         self.mode == other.mode
             && self.exclusion == other.exclusion
-            && self.start.same(&other.start)
-            && self.end.same(&other.end)
+            && self.start.is_like(&other.start, how)
+            && self.end.is_like(&other.end, how)
     }
 }
 
 impl Window {
     /// Returns whether both windows are the same: same rows, same order, same frame.
     pub fn same(&self, other: &Self) -> bool {
+        self.is_like(other, Likeness::Value)
+    }
+
+    fn is_like(&self, other: &Self, how: Likeness) -> bool {
         let partitions = self.partition.len() == other.partition.len()
-            && self.partition.iter().zip(&other.partition).all(|(a, b)| a.same(b));
+            && self.partition.iter().zip(&other.partition).all(|(a, b)| a.is_like(b, how));
         let orders = self.order.len() == other.order.len()
-            && self.order.iter().zip(&other.order).all(|(a, b)| a.same(b));
-        partitions && orders && self.frame.same(&other.frame)
+            && self.order.iter().zip(&other.order).all(|(a, b)| a.is_like(b, how));
+        partitions && orders && self.frame.is_like(&other.frame, how)
     }
 
     /// Returns the sort keys of the window's input: the partition keys, then the order keys, each
@@ -216,6 +224,22 @@ exprs_of_windows!(offset, keys, exprs, row_exprs, offsets, iter);
 exprs_of_windows!(offset_mut, keys_mut, exprs_mut, row_exprs_mut, offsets_mut, iter_mut, mut);
 
 impl Windowing {
+    /// Decides whether both are copies of the same windows and calls.
+    pub(crate) fn is_copy_of(&self, other: &Self) -> bool {
+        const HOW: Likeness = Likeness::Copy;
+        let bodies = |a: &WindowBody, b: &WindowBody| match (a, b) {
+            (WindowBody::Function(f, a), WindowBody::Function(g, b)) => {
+                f == g && all(a, b, |a, b| a.is_like(b, HOW))
+            }
+            (WindowBody::Aggregate(a), WindowBody::Aggregate(b)) => a.is_like(b, HOW),
+            _ => false,
+        };
+        all(&self.windows, &other.windows, |a, b| a.is_like(b, HOW))
+            && all(&self.calls, &other.calls, |a, b| {
+                a.window == b.window && bodies(&a.body, &b.body)
+            })
+    }
+
     /// Decides whether there are no windows.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()

@@ -10,12 +10,42 @@ use super::{Values, rewrite};
 
 /// Returns a statement after rewriting.
 fn rewritten(sql: &str) -> StatementQuery {
+    let mut statement = analyzed(sql);
+    rewrite(&mut statement, &mut Values::new(&[])).unwrap();
+    statement
+}
+
+/// Returns a statement before rewriting.
+fn analyzed(sql: &str) -> StatementQuery {
     let context = AnalyzeContext { stored: false, ..analyze_context(0) };
     let parsed = niwaki_parse::parse::parse(sql).unwrap();
     let mut analyzer = Analyzer::new(&context, sql, Vec::new());
-    let (mut statement, ..) = analyzer.statement_query(&parsed[0].node).unwrap();
-    rewrite(&mut statement, &mut Values::new(&[])).unwrap();
-    statement
+    analyzer.statement_query(&parsed[0].node).unwrap().0
+}
+
+#[test]
+fn a_condition_with_any_construct_is_a_copy_of_itself_alone() {
+    for query in [
+        "select 1",
+        "select 1 union select 2",
+        "values (1), (2)",
+        "select b from generate_series(1, 2) with ordinality f(b)",
+        "select rank() over (partition by b order by c rows 1 preceding) from (select 1, 2) u(b, c)",
+        "select count(*) filter (where b > 1) from (select 1) u(b) group by rollup (b)",
+        "select generate_series(1, 2) offset 1",
+        "select sum(b) over (order by b) from (values (a)) u(b)",
+    ] {
+        let asked = format!("a in ({query})");
+        let sql = format!("select 1 from (values (1)) t(a) where {asked} and {asked}");
+        let statement = analyzed(&sql);
+        let StatementBody::Select(Query { body: Body::Select(select), .. }) = &statement.body
+        else {
+            panic!("{sql}")
+        };
+        let [one, other] = select.from.conditions.as_slice() else { panic!("{sql}") };
+        assert!(one.is_copy_of(&one.clone()), "{sql}");
+        assert!(!one.is_copy_of(other), "{sql}");
+    }
 }
 
 /// Returns the number of expressions in a statement after rewriting.

@@ -246,7 +246,7 @@ impl Planner<'_> {
         };
         let mut planned = Vec::new();
         for condition in from.conditions.iter_mut().filter(|condition| asks(condition)) {
-            let written = from.recheck.as_ref().map(|_| format!("{condition:?}"));
+            let written = from.recheck.as_ref().map(|_| condition.clone());
             self.expr(condition)?;
             planned.extend(written.map(|written| (written, condition.clone())));
         }
@@ -254,8 +254,7 @@ impl Planner<'_> {
             return Ok(conjunction(from.conditions.clone()));
         };
         for condition in recheck.iter_mut().filter(|condition| asks(condition)) {
-            let written = format!("{condition:?}");
-            match planned.iter().find(|(same, _)| *same == written) {
+            match planned.iter().find(|(written, _)| written.is_copy_of(condition)) {
                 Some((_, planned)) => *condition = planned.clone(),
                 None => self.expr(condition)?,
             }
