@@ -173,6 +173,18 @@ mod machine {
     #[cold]
     #[inline(never)]
     fn on_new_segment<T>(bytes: usize, whole: bool, body: impl FnOnce() -> T) -> T {
+        let (mut body, mut result) = (Some(body), None);
+        run_on_new_segment(bytes, whole, &mut || result = body.take().map(|body| body()));
+        match result {
+            Some(result) => result,
+            None => unreachable!("a body that was run gave something"),
+        }
+    }
+
+    /// Does the work of [`on_new_segment`]. Not generic: its code would be there for each body.
+    #[cold]
+    #[inline(never)]
+    fn run_on_new_segment(bytes: usize, whole: bool, body: &mut dyn FnMut()) {
         let from = here();
         let old = segment(from);
         let _back = Back(old, SEEN.replace(usize::MAX));
@@ -184,8 +196,8 @@ mod machine {
             let end = begin.saturating_sub(bytes.saturating_sub(4096));
             let before = old.used(from);
             SEGMENT.set(Some(Segment { end, begin, before, own: false, whole }));
-            body()
-        })
+            body();
+        });
     }
 
     /// Runs `body`, which recurses, with at least [`RESERVE_BYTES`] of stack.
