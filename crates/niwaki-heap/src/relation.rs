@@ -23,6 +23,7 @@ use crate::memory::removed::RemovedVersions;
 use crate::memory::retained::RetainedVersions;
 use crate::memory::root_changes::{RootChangeCount, RootChanges};
 use crate::memory::unmix_counter::UnmixCounter;
+use crate::memory::unprunable::UnprunablePages;
 use crate::memory::unreferenced::UnreferencedRoots;
 
 /// One heap. Cheap to clone; clones share the state in memory.
@@ -48,6 +49,7 @@ pub struct HeapRelation {
 pub(crate) struct Shared {
     pub(crate) space: FreeSpace,
     pub(crate) unmix_counter: UnmixCounter,
+    pub(crate) unprunable: UnprunablePages,
     pub(crate) unreferenced: UnreferencedRoots,
     pub(crate) removed: RemovedVersions,
     pub(crate) ledger: CleanupLedger,
@@ -64,6 +66,7 @@ impl Shared {
         Self {
             space: FreeSpace::default(),
             unmix_counter: UnmixCounter::default(),
+            unprunable: UnprunablePages::default(),
             unreferenced: UnreferencedRoots::default(),
             removed: RemovedVersions::default(),
             ledger: CleanupLedger::default(),

@@ -10,6 +10,7 @@ mod pieces;
 mod removed;
 mod room;
 mod tail;
+mod useful;
 mod visibility;
 
 use std::sync::Arc;

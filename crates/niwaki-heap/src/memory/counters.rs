@@ -34,6 +34,8 @@ counters! {
     pruned_by_interval,
     /// Versions removed whose inserter aborted.
     pruned_aborted,
+    /// Passes made because a page ran short of room, that freed nothing.
+    fruitless,
     /// Roots that became mixed.
     mixed,
     /// Mixed roots cleared by a pass over their page: no entries with other keys were left.

@@ -2,7 +2,7 @@
 //!
 //! Everything here is bounded, and gone after a restart. The order: counters and flags (`counters`,
 //! `changed_tables`, `root_changes`, `unmix_counter`), the two maps (`bits`, `uncommitted_pages`,
-//! `freespace`), then what passes leave for later (`record_id`, `observer`, `cleanup_ledger`,
+//! `freespace`), full pages (`unprunable`), then what passes leave for later (`record_id`, `observer`, `cleanup_ledger`,
 //! `removed`, `unreferenced`, `retained`).
 
 pub(crate) mod bits;
@@ -17,4 +17,5 @@ pub(crate) mod retained;
 pub(crate) mod root_changes;
 pub(crate) mod uncommitted_pages;
 pub(crate) mod unmix_counter;
+pub(crate) mod unprunable;
 pub(crate) mod unreferenced;

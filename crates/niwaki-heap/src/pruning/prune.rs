@@ -80,7 +80,7 @@ pub(crate) struct PruneOptions<'a> {
 
 /// The verdict on one version; a pass computes it once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+pub(super) enum Verdict {
     /// The line pointer has no tuple.
     None,
     /// Some snapshot may see the version, now or later.
@@ -96,25 +96,25 @@ enum Verdict {
 
 /// One version as the pass sees it.
 #[derive(Clone, Copy, Debug)]
-struct Version<'p> {
+pub(super) struct Version<'p> {
     /// The tuple on the page. It is looked up once for all later uses.
     tuple: Option<Tuple<'p>>,
-    verdict: Verdict,
+    pub(super) verdict: Verdict,
     /// The commit of the version's inserter.
-    begin: Option<Csn>,
+    pub(super) begin: Option<Csn>,
     /// The version's xmax aborted.
-    xmax_aborted: bool,
+    pub(super) xmax_aborted: bool,
     /// The version's xmax was only a lock, and has ended.
     lock_ended: bool,
     /// The xmax, relative, that ends the version after the pass. This is the version's own xmax, or
     /// the xmax of the last version removed behind it. 0 means that no transaction ends it.
-    end: u32,
+    pub(super) end: u32,
     /// The chain of some root contains the version.
     reached: bool,
 }
 
 impl Version<'_> {
-    fn is_kept(&self) -> bool {
+    pub(super) fn is_kept(&self) -> bool {
         matches!(self.verdict, Verdict::Keep | Verdict::Retained(..))
     }
 }
@@ -152,7 +152,7 @@ fn changes_key<'m, 'p: 'm>(mut rows: impl Iterator<Item = &'m Member<'p>>) -> bo
     rows.any(|row| row.tuple.has(flags::KEYS_UPDATED))
 }
 
-const NOTHING: Version<'static> = Version {
+pub(super) const NOTHING: Version<'static> = Version {
     tuple: None,
     verdict: Verdict::None,
     begin: None,
@@ -165,7 +165,7 @@ const NOTHING: Version<'static> = Version {
 /// Transaction states that a pass has looked up. The rows of a page name few transactions, so the
 /// last inserter and the last ender suffice. All rows in a run of one inserter get the same answer,
 /// even if the inserter ends meanwhile.
-struct States<'t> {
+pub(super) struct States<'t> {
     txns: &'t TransactionManager,
     /// The page's xid base, to which the ids of its tuples are relative.
     base: u64,
@@ -177,7 +177,7 @@ impl<'t> States<'t> {
     /// Placeholder: no transaction has the id 0.
     const NOBODY: (u32, XidStatus) = (0, XidStatus::Aborted);
 
-    fn new(txns: &'t TransactionManager, base: u64) -> Self {
+    pub(super) fn new(txns: &'t TransactionManager, base: u64) -> Self {
         Self { txns, base, inserter: Self::NOBODY, ender: Self::NOBODY }
     }
 
@@ -253,6 +253,20 @@ fn look<'p>(
     }
 }
 
+/// Returns whether a follower may come to this root from a version on another page. A follower
+/// comes from a version that some snapshot older than the root's commit, `begin`, sees
+/// (rule `stub`).
+pub(super) fn is_followed(page: &Page, root: u16, begin: Option<Csn>, horizon: &Horizon) -> bool {
+    let oldest = if seeded_bug!("stubs-for-followers") {
+        horizon.oldest()
+    } else {
+        horizon.oldest_following()
+    };
+    page.item_id(OffsetNumber(root)).moved_in()
+        && begin.is_some_and(|begin| begin > oldest)
+        && !seeded_bug!("stub")
+}
+
 /// A prune plan under construction.
 struct Planner<'p> {
     page: &'p Page,
@@ -301,7 +315,7 @@ struct Kept {
 }
 
 /// The result of planning a pass.
-struct Findings {
+pub(super) struct Findings {
     plan: PrunePlan,
     /// Offsets of the versions to remove.
     removed: Vec<u16>,
@@ -320,6 +334,15 @@ struct Findings {
     kept: Kept,
     /// Line pointers that are mixed.
     mixed: usize,
+}
+
+impl Findings {
+    /// Returns whether the pass removes a version or a stub, or frees a line pointer.
+    pub(super) fn frees_something(&self) -> bool {
+        let PrunePlan { dead, redirected, stubs, freed, .. } = &self.plan;
+        let roots = dead.len() + redirected.len() + stubs.len();
+        roots + freed.len() + self.removed.len() > 0
+    }
 }
 
 impl<'p> Planner<'p> {
@@ -407,19 +430,11 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Returns whether a follower may come to this root from a version on another page. A follower
-    /// comes from a version that some snapshot older than the root's commit sees (rule `stub`).
-    /// `first` is the first member of the root's chain.
+    /// Returns whether a follower may come to this root. `first` is the first member of the root's
+    /// chain.
     fn is_followed(&self, root: u16, first: Option<&Member<'_>>) -> bool {
-        let horizon = if seeded_bug!("stubs-for-followers") {
-            self.horizon.oldest()
-        } else {
-            self.horizon.oldest_following()
-        };
         let begin = first.filter(|first| first.offset == root).and(self.version(root).begin);
-        self.page.item_id(OffsetNumber(root)).moved_in()
-            && begin.is_some_and(|begin| begin > horizon)
-            && !seeded_bug!("stub")
+        is_followed(self.page, root, begin, self.horizon)
     }
 
     /// Removes versions from the rest of a chain, whose first member stays. Each version that stays
@@ -561,8 +576,30 @@ impl<'p> Planner<'p> {
 }
 
 impl Heap<'_> {
+    /// Judges one version in its place in the list. `key_pieces` are those of [`PruneOptions`].
+    #[inline]
+    pub(super) fn judge_version<'p>(
+        &self,
+        version: &mut Version<'p>,
+        states: &mut States<'_>,
+        horizon: &Horizon,
+        (offset, tuple): (u16, Tuple<'p>),
+        key_pieces: Option<&[u16]>,
+    ) {
+        look(version, states, horizon, tuple);
+        let stays = |only: &[u16]| is_of_key(tuple) && !only.contains(&offset);
+        if self.relation.pieces
+            && !version.is_kept()
+            && key_pieces.is_some_and(stays)
+            && !seeded_bug!("key-pieces-go")
+        {
+            // The gardener may still have to read the key.
+            version.verdict = Verdict::Keep;
+        }
+    }
+
     /// Plans a pass over a heap page under its exclusive latch.
-    fn plan(
+    pub(super) fn plan(
         &self,
         page: &Page,
         block: BlockNumber,
@@ -588,16 +625,8 @@ impl Heap<'_> {
                 ItemState::Unused => {}
                 ItemState::Normal => match page::tuple_at(page, id) {
                     Some(tuple) => {
-                        look(version, &mut states, horizon, tuple);
-                        let stays = |only: &[u16]| is_of_key(tuple) && !only.contains(&offset);
-                        if self.relation.pieces
-                            && !version.is_kept()
-                            && options.key_pieces.is_some_and(stays)
-                            && !seeded_bug!("key-pieces-go")
-                        {
-                            // The gardener may still have to read the key.
-                            version.verdict = Verdict::Keep;
-                        }
+                        let (place, only) = ((offset, tuple), options.key_pieces);
+                        self.judge_version(version, &mut states, horizon, place, only);
                         counted.aborted += usize::from(version.verdict == Verdict::Aborted);
                         counted.going += usize::from(!version.is_kept());
                         let is_root = !tuple.has(flags::HEAP_ONLY);
@@ -822,22 +851,10 @@ impl Heap<'_> {
     pub fn prune_page(&self, block: u32) -> Result<()> {
         let mut page = self.pin_write(block)?;
         if page.kind() == PageKind::Heap {
-            self.prune_if_useful(&mut page)?;
+            self.prune_if_useful(&mut page, None)?;
             self.note_room(&page);
         }
         Ok(())
-    }
-
-    /// Prunes a latched page that runs short of room. The page must have a prune hint, or line
-    /// pointers that are known to be free. Returns false if no pass was made.
-    pub(crate) fn prune_if_useful(&self, page: &mut PageWrite<'_>) -> Result<bool> {
-        let free = self.known_free(page);
-        if page::prune_xid(page) == 0 && free.is_empty() {
-            self.clear_settled(page)?;
-            return Ok(false);
-        }
-        self.prune_and_settle(page, &self.txns.horizon(), &free)?;
-        Ok(true)
     }
 
     /// Returns whether a page with a mixed root has too many invisible versions for its rows. A

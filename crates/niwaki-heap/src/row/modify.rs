@@ -23,6 +23,7 @@ use crate::format::map_page::PageVisibility;
 use crate::format::page::{self, has_room, next_offset};
 use crate::format::rows::{RowRef, VersionRow, row_ref};
 use crate::memory::counters::count;
+use crate::memory::unprunable::RoomSeeker;
 use crate::relation::Heap;
 use crate::row::follow::{HOPS_MAX, successor};
 use crate::row::insert::{page_log, place, session_slot, tuple_size};
@@ -155,10 +156,11 @@ impl<'e> Heap<'e> {
             self.bring_in_range(&mut page, xid)?;
             let takes = |page: &Page| has_room(page, len);
             let is_full = !takes(&page) || self.is_crowded(&page);
-            // A pass also removes versions of rolled-back transactions.
-            let is_pruned = is_full && self.prune_if_useful(&mut page)?;
+            let seeker = RoomSeeker { session: session_slot(transaction), xid };
+            // A judged page has no versions of rolled-back transactions.
+            let is_judged = is_full && self.prune_if_useful(&mut page, Some(seeker))?;
             if takes(&page)
-                || (!is_pruned && self.takes_after_rollbacks(&mut page, false, takes)?)
+                || (!is_judged && self.takes_after_rollbacks(&mut page, false, takes)?)
             {
                 return self.update_on_page(transaction, page, target.root, at, &row, update);
             }
@@ -292,6 +294,7 @@ impl<'e> Heap<'e> {
             cid: Some(old_cid),
         };
         self.note_root_change(root);
+        let before = old_page.lsn();
         let placed = place.apply_moved_in(&mut new_page, xid, transaction.insert_cid().raw);
         let ended = end.apply(&mut old_page, xid);
         assert!(placed && ended, "a page chosen for a row takes it");
@@ -308,6 +311,9 @@ impl<'e> Heap<'e> {
             ],
             map,
         )?;
+        let seeker = RoomSeeker { session: session_slot(transaction), xid };
+        let now = old_page.lsn();
+        self.relation.shared.unprunable.go_along(seeker, old_root.block, before, now);
         Ok(HeapOutcome::Done { root, heap_only: false })
     }
 

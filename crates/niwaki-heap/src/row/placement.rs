@@ -79,7 +79,7 @@ impl<'e> Heap<'e> {
     /// Returns whether a page takes a row once a pass has removed what can go.
     fn takes_pruned(&self, page: &mut PageWrite<'_>, len: usize) -> Result<bool> {
         if !page.is_new() && page.kind() == PageKind::Heap {
-            self.prune_if_useful(page)?;
+            self.prune_if_useful(page, None)?;
         }
         Ok(self.takes_insert(page, len))
     }
