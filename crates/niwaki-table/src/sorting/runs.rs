@@ -1,4 +1,8 @@
 //! Files of records: written one after the other, and read in the same order.
+//!
+//! A file is written chunk by chunk, each of whole records. The checksums of the chunks stay in
+//! memory. Readers read whole chunks, and compare. So a damaged file ends the operation, and loses
+//! no record in silence.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -160,11 +164,21 @@ impl KeyedRows {
     }
 }
 
+/// A chunk of whole records in a file, behind the chunk before it.
+#[derive(Clone, Copy, Debug)]
+struct WrittenChunk {
+    bytes: usize,
+    /// CRC-32C of the bytes.
+    checksum: u32,
+}
+
 /// Writes records chunk by chunk. The file is made when the first chunk is full.
 #[derive(Debug)]
 pub struct RunWriter<L> {
     space: TempSpace,
     file: Option<TempFile>,
+    /// The chunks that the file has.
+    written: Vec<WrittenChunk>,
     chunk: Vec<u8>,
     chunk_bytes: usize,
     records: u64,
@@ -179,6 +193,7 @@ impl<L: RecordFormat> RunWriter<L> {
         Self {
             space,
             file: None,
+            written: Vec::new(),
             chunk: Vec::new(),
             chunk_bytes,
             records: 0,
@@ -226,6 +241,8 @@ impl<L: RecordFormat> RunWriter<L> {
             none => none.insert(self.space.create()?),
         };
         file.append(&self.chunk)?;
+        let checksum = crc32c::crc32c(&self.chunk);
+        self.written.push(WrittenChunk { bytes: self.chunk.len(), checksum });
         self.chunk.clear();
         Ok(())
     }
@@ -238,15 +255,56 @@ impl<L: RecordFormat> RunWriter<L> {
         self.flush()?;
         debug_assert!(self.chunk.is_empty(), "all records are in the file");
         debug_assert_eq!(self.file.is_some(), self.records > 0, "only a run of records has a file");
-        let file = self.file.map(Arc::new);
-        Ok(Run { file, records: self.records, largest: self.largest, layout: PhantomData })
+        let (chunks, records) = (self.written, self.records);
+        let file = self.file.map(|file| Arc::new(RunFile { file, chunks, records }));
+        Ok(Run { file, records, largest: self.largest, layout: PhantomData })
+    }
+}
+
+/// A written file, with what it must have when it is read.
+#[derive(Debug)]
+struct RunFile {
+    file: TempFile,
+    chunks: Vec<WrittenChunk>,
+    records: u64,
+}
+
+impl RunFile {
+    /// Returns the number of chunks from this one on that a read of about `chunk_bytes` takes, and
+    /// their bytes. It takes one chunk at least.
+    fn next_read(&self, first: usize, chunk_bytes: usize) -> (usize, usize) {
+        let (mut count, mut bytes) = (0, 0);
+        for chunk in &self.chunks[first..] {
+            if count > 0 && bytes + chunk.bytes > chunk_bytes {
+                break;
+            }
+            count += 1;
+            bytes += chunk.bytes;
+        }
+        debug_assert!(count == 0 || bytes > 0, "a chunk has a record");
+        (count, bytes)
+    }
+
+    /// Compares chunks that were read, from a position on, with what was written.
+    fn check(&self, chunks: &[WrittenChunk], mut at: u64, mut bytes: &[u8]) -> Result<()> {
+        for chunk in chunks {
+            let (read, rest) = bytes.split_at(chunk.bytes);
+            if crc32c::crc32c(read) != chunk.checksum {
+                let detail = format!("the {} bytes from {at} on are damaged", chunk.bytes);
+                return Err(self.file.damaged("checksum", detail));
+            }
+            at += chunk.bytes as u64;
+            bytes = rest;
+        }
+        debug_assert!(bytes.is_empty(), "bytes were read that no chunk has");
+        Ok(())
     }
 }
 
 /// A finished file of records.
 #[derive(Debug)]
 pub struct Run<L> {
-    file: Option<Arc<TempFile>>,
+    file: Option<Arc<RunFile>>,
     records: u64,
     largest: usize,
     layout: PhantomData<L>,
@@ -265,24 +323,37 @@ impl<L: RecordFormat> Run<L> {
 
     /// Returns the bytes of all records.
     pub fn bytes(&self) -> u64 {
-        self.file.as_ref().map_or(0, |file| file.len())
+        self.file.as_ref().map_or(0, |run| run.file.len())
     }
 
-    /// Reads the records from the first on, about `chunk_bytes` at a time. The file stays while a
-    /// reader exists.
+    /// Reads the records from the first on, about `chunk_bytes` at a time, but at least a chunk as
+    /// it was written. The file stays while a reader exists.
     pub fn read(&self, chunk_bytes: usize) -> RunReader<L> {
         debug_assert!(chunk_bytes > 0, "a reader that reads nothing at a time does not end");
         let file = self.file.clone();
-        RunReader { file, read_to: 0, chunk: Vec::new(), at: 0, chunk_bytes, layout: PhantomData }
+        RunReader {
+            file,
+            next_chunk: 0,
+            read_to: 0,
+            passed: 0,
+            chunk: Vec::new(),
+            at: 0,
+            chunk_bytes,
+            layout: PhantomData,
+        }
     }
 }
 
 /// A position in the records of a file.
 #[derive(Debug)]
 pub struct RunReader<L> {
-    file: Option<Arc<TempFile>>,
-    /// The position in the file where the chunk ends.
+    file: Option<Arc<RunFile>>,
+    /// The number of chunks that were read, and the position in the file where they end.
+    next_chunk: usize,
     read_to: u64,
+    /// The number of records before this position.
+    passed: u64,
+    /// The bytes of the chunks that were read last.
     chunk: Vec<u8>,
     at: usize,
     chunk_bytes: usize,
@@ -301,7 +372,10 @@ impl<L: RecordFormat> RunReader<L> {
     /// # Errors
     /// The errors of reading.
     pub fn advance(&mut self) -> Result<()> {
-        self.at += self.record().map_or(0, |record| L::stored_bytes(&record));
+        if let Some(record) = self.record() {
+            self.at += L::stored_bytes(&record);
+            self.passed += 1;
+        }
         debug_assert!(self.at <= self.chunk.len(), "a record ends within its chunk");
         self.fill()
     }
@@ -310,33 +384,51 @@ impl<L: RecordFormat> RunReader<L> {
     pub fn rewind(&mut self) {
         self.chunk.clear();
         self.at = 0;
+        self.passed = 0;
+        self.next_chunk = 0;
         self.read_to = 0;
     }
 
-    /// Reads until the record at this position is in memory as a whole.
+    /// Reads until the record at this position is in memory.
     ///
     /// # Errors
-    /// The errors of reading.
+    /// The errors of reading; [`niwaki_storage::Error::Corruption`] where the file has other bytes
+    /// than were written.
     pub fn fill(&mut self) -> Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
         debug_assert!(self.at <= self.chunk.len(), "the position is within the chunk");
-        // Ends: every turn reads more, or no more is left.
-        while L::read(&self.chunk[self.at..]).is_none() && self.read_to < file.len() {
-            self.chunk.drain(..self.at);
-            self.at = 0;
-            let kept = self.chunk.len();
-            let left = usize::try_from(file.len() - self.read_to).unwrap_or(usize::MAX);
-            // Reads at least as much again, so that a large record is not copied for each chunk of
-            // it.
-            let more = self.chunk_bytes.max(kept).min(left);
-            debug_assert!(more > 0, "a turn reads at least a byte");
-            growing::ask_to_grow(self.chunk.capacity(), kept, more)?;
-            self.chunk.reserve_exact(more);
-            self.chunk.resize(kept + more, 0);
-            file.read_exact_at(&mut self.chunk[kept..], self.read_to)?;
-            self.read_to += more as u64;
-            debug_assert!(self.read_to <= file.len(), "a reader is beyond the end of its file");
+        match &self.file {
+            Some(_) if L::read(&self.chunk[self.at..]).is_none() => self.read_more(),
+            _ => Ok(()),
         }
+    }
+
+    /// Reads the next chunks. All records of the former ones were passed.
+    fn read_more(&mut self) -> Result<()> {
+        let Some(run) = &self.file else { return Ok(()) };
+        if self.at < self.chunk.len() {
+            let detail = format!("the record behind {} others is cut short", self.passed);
+            return Err(run.file.damaged("format", detail));
+        }
+        self.chunk.clear();
+        self.at = 0;
+        let (count, bytes) = run.next_read(self.next_chunk, self.chunk_bytes);
+        if count == 0 {
+            if self.passed != run.records {
+                let detail = format!("{} records of {} were found", self.passed, run.records);
+                return Err(run.file.damaged("format", detail));
+            }
+            return Ok(());
+        }
+        growing::ask_to_grow(self.chunk.capacity(), 0, bytes)?;
+        self.chunk.reserve_exact(bytes);
+        self.chunk.resize(bytes, 0);
+        run.file.read_exact_at(&mut self.chunk, self.read_to)?;
+        let chunks = &run.chunks[self.next_chunk..self.next_chunk + count];
+        run.check(chunks, self.read_to, &self.chunk)?;
+        self.next_chunk += count;
+        self.read_to += bytes as u64;
+        debug_assert!(self.read_to <= run.file.len(), "a reader is beyond the end of its file");
+        debug_assert!(L::read(&self.chunk).is_some(), "a chunk begins with a record");
         Ok(())
     }
 }

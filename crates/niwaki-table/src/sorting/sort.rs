@@ -665,6 +665,42 @@ mod tests {
         assert!(space.env.vfs.list(DIR_FOR_TESTS).unwrap().is_empty());
     }
 
+    /// A length in a damaged file led behind its end. The merge took that for the end of the run,
+    /// and left out the records that follow.
+    #[test]
+    fn a_damaged_file_ends_a_merge() {
+        use niwaki_env::vfs::OpenMode;
+
+        // The length of the first key; bytes of keys and addresses; a byte near the end.
+        for at in [0, 1, 7, 9, 20, 5_000, 16_000, 16_390, 40_000] {
+            let space = space(0);
+            let mut sorter = Sorter::new(space.sort.clone());
+            for (key, tid) in keys(30_000) {
+                push(&mut sorter, &key, tid);
+            }
+            let name = space.env.vfs.list(DIR_FOR_TESTS).unwrap().pop().unwrap();
+            let path = format!("{DIR_FOR_TESTS}/{name}");
+            let file = space.env.vfs.open(&path, OpenMode::Existing).unwrap();
+            let mut byte = [0];
+            assert_eq!(file.read_at(&mut byte, at).unwrap(), 1, "the file is that long");
+            file.write_at(&[!byte[0]], at).unwrap();
+            let mut found = 0;
+            let merge = || {
+                let mut sorted = Sorter::finish(vec![sorter], &mut never())?;
+                while sorted.next()?.is_some() {
+                    found += 1;
+                }
+                Ok(())
+            };
+            let error: Result<()> = merge();
+            let damaged = |error: &Error| {
+                matches!(error, Error::Storage(niwaki_storage::Error::Corruption(_)))
+            };
+            assert!(error.as_ref().is_err_and(damaged), "byte {at}: {error:?}, {found} records");
+            assert!(space.env.vfs.list(DIR_FOR_TESTS).unwrap().is_empty());
+        }
+    }
+
     #[test]
     fn a_quota_ends_a_sort() {
         let space = space(0);

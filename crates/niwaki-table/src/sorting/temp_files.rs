@@ -11,7 +11,7 @@ use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_env::vfs::{OpenMode, VfsFile};
-use niwaki_storage::{Error as StorageError, WriteGate};
+use niwaki_storage::{Corruption, Error as StorageError, WriteGate};
 
 use crate::error::{Error, Result};
 
@@ -221,6 +221,14 @@ impl TempFile {
         self.space.files.written.fetch_add(more, Ordering::Relaxed);
         self.space.quota.counts.written.fetch_add(more, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Returns the error for bytes that are not those that were written (XX001).
+    #[cold]
+    pub(crate) fn damaged(&self, invariant: &'static str, detail: String) -> Error {
+        let (file, block, item) = (self.path.clone(), None, None);
+        let corruption = Corruption { file, block, item, invariant, detail };
+        StorageError::Corruption(Box::new(corruption)).into()
     }
 
     /// Returns the number of bytes in the file.
