@@ -266,6 +266,8 @@ impl From<niwaki_storage::Error> for SqlError {
             E::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => "58P01",
             E::Io { .. } => "58030",
             E::DiskFull { .. } => "53100",
+            // B1 to B3 are the invariants of indexes: REINDEX is the remedy.
+            E::Corruption(damage) if matches!(damage.invariant, "B1" | "B2" | "B3") => "XX002",
             E::Corruption(_) => "XX001",
             E::NoBuffers => "53000",
             E::Refused(_) => "55000",

@@ -76,6 +76,7 @@ impl Index {
             self.delete_entries(&mut leaf, &gone, Xid::INVALID, removes)?;
             count(&self.counters.dead_leaf_entries, gone.len() as u64);
             if leaf.entry_count() == 0 {
+                self.expect_level(&leaf, read.block, 0)?;
                 self.delete_page(leaf)?;
             }
             return Ok(gone.len());

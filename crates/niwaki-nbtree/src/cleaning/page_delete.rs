@@ -192,6 +192,7 @@ impl Index {
         debug_assert!(page.is_half_dead(), "the parent leads past the page");
         let (block, next) = (page.id().block, page.next());
         let prev = page.prev();
+        self.expect_level(&page, block, page.level())?;
         let mut right = self.write(next, page.level())?;
         if right.prev() != block {
             let detail = format!("left link to {} instead of {block}", right.prev());

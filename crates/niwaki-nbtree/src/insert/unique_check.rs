@@ -12,7 +12,7 @@
 
 use niwaki_env::{invariant, seeded_bug};
 use niwaki_storage::Tid;
-use niwaki_storage::buffer::PageWrite;
+use niwaki_storage::buffer::{PageRead, PageWrite};
 
 use crate::error::Result;
 use crate::insert::outcome::EntryOutcome;
@@ -124,6 +124,17 @@ impl Index {
         while beyond {
             invariant!(B2, next != NO_BLOCK, "a key lies beyond the rightmost leaf");
             self.count_move(&mut moves, next)?;
+            let first = leaf.id().block;
+            if next == first {
+                // The leaf is latched all the time: this thread would wait for itself.
+                let before = before.as_ref().map_or(first, |page: &PageRead<'_>| page.id().block);
+                return Err(self.damaged(
+                    before,
+                    None,
+                    "B2",
+                    format!("right link back to {first}"),
+                ));
+            }
             let page = self.read(next, 0)?;
             drop(before.take());
             for offset in page.first_entry()..=page.item_count() {

@@ -100,7 +100,8 @@ pub(crate) trait IndexPage {
     fn high_key(&self) -> Option<&[u8]>;
     /// Returns the tuple of an item; empty where the page has no such item.
     fn tuple(&self, offset: u16) -> &[u8];
-    /// Checks that this is an index page, of the expected level.
+    /// Checks that this is an index page, of the expected level. Also checks its links to siblings
+    /// ([`IndexPage::leads_astray`]).
     fn verify(&self, id: PageId, level: Option<u16>) -> Result<(), Box<Corruption>>;
 
     /// Returns the free bytes for line pointers and tuples, as they would be after compaction.
@@ -113,6 +114,14 @@ pub(crate) trait IndexPage {
     #[inline]
     fn next(&self) -> BlockNumber {
         BlockNumber(read_u32(self.area(), NEXT_AT))
+    }
+    /// Returns whether a link of the page at `block` leads back to this page, or both links lead to
+    /// one page. A thread that follows such a link under the page's latch, or under those of the
+    /// page and its left sibling, would wait for itself.
+    #[inline]
+    fn leads_astray(&self, block: BlockNumber) -> bool {
+        let (prev, next) = (self.prev(), self.next());
+        prev == block || next == block || (prev == next && next != NO_BLOCK)
     }
     #[inline]
     fn level(&self) -> u16 {
@@ -217,6 +226,9 @@ impl IndexPage for Page {
             && self.index_flags() & unusable == 0
             && level.is_none_or(|level| level == self.level())
         {
+            if self.leads_astray(id.block) {
+                return Err(astray(self, id));
+            }
             return Ok(());
         }
         Err(not_expected(self, id, level))
@@ -238,6 +250,12 @@ fn not_expected(page: &Page, id: PageId, level: Option<u16>) -> Box<Corruption> 
             page.index_flags()
         ),
     )
+}
+
+#[cold]
+fn astray(page: &Page, id: PageId) -> Box<Corruption> {
+    let detail = format!("links to {} on the left and {} on the right", page.prev(), page.next());
+    damage(id, None, "B2", detail)
 }
 
 /// Returns a report of damage on a page of an index.

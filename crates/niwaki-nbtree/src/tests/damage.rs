@@ -341,3 +341,75 @@ fn b2_a_page_in_use_that_is_listed_as_free() {
     }
     assert!(index.use_page(&index.allocate().unwrap()).is_err());
 }
+
+/// Changes the links of a page, as a fault of the disk under a sound checksum would.
+fn relink(index: &Index, block: BlockNumber, how: impl FnOnce(&mut Page)) {
+    let mut page = index.pin(block).unwrap().into_write();
+    how(&mut page);
+    page.mark_hint();
+}
+
+/// Returns the invariant that an operation finds broken.
+fn broken<T: std::fmt::Debug>(result: crate::Result<T>) -> &'static str {
+    match result {
+        Err(crate::Error::Storage(niwaki_storage::Error::Corruption(damage))) => damage.invariant,
+        other => panic!("no damage was found: {other:?}"),
+    }
+}
+
+/// Regression test: a thread that had latched such a leaf waited for itself, for ever. It met this
+/// when the leaf was full, became sparse, or left the tree.
+#[test]
+fn b2_a_leaf_that_leads_to_itself_stops_nobody() {
+    type Damage = fn(&mut Page, BlockNumber, BlockNumber);
+    let next: Damage = |page, block, _| page.set_next(block);
+    let prev: Damage = |page, block, _| page.set_prev(block);
+    let both: Damage = |page, _, left| page.set_next(left);
+    for how in [next, prev, both] {
+        let index = tree();
+        let leaves = level(&index, 0);
+        let (left, block) = (leaves[4], leaves[5]);
+        let keys: Vec<Vec<u8>> = {
+            let leaf = index.read(block, 0).unwrap();
+            let items = leaf.first_entry()..=leaf.item_count();
+            items.map(|item| crate::page::tuple::sort_key(leaf.tuple(item)).0.to_vec()).collect()
+        };
+        relink(&index, block, |page| how(page, block, left));
+        let tid = |key: &[u8]| Tid::new(u32::from(key[0]), 1);
+        let decide = &mut || Ok((crate::EntryDecision::Delete, None));
+        for key in &keys {
+            assert_eq!(
+                broken(index.delete_entry(key, tid(key), niwaki_storage::Xid::INVALID, decide)),
+                "B2"
+            );
+            let more = [&key[..], &[9]].concat();
+            assert_eq!(broken(index.insert(&super::entry(&more, tid(key)), None, None)), "B2");
+        }
+        let mut all = |_: crate::BatchEntry<'_>| crate::EntryDecision::Delete;
+        assert_eq!(broken(index.vacuum(&mut all)), "B2");
+    }
+}
+
+/// A unique check keeps its first leaf latched, and so must not come there again.
+#[test]
+fn b2_leaves_in_a_ring_stop_no_unique_check() {
+    struct Versions;
+    impl crate::UniqueCheck for Versions {
+        fn check(&self, _: &[u8], _: Tid) -> niwaki_storage::Result<crate::UniqueVerdict> {
+            Ok(crate::UniqueVerdict::NotConflicting)
+        }
+    }
+    let index = index(IndexOptions {
+        page_items_max: Some(4),
+        deduplicate_items: false,
+        ..IndexOptions::default()
+    });
+    for n in 1..=24 {
+        insert(&index, b"key", Tid::new(n, 1));
+    }
+    let leaves = level(&index, 0);
+    assert!(leaves.len() > 4, "{leaves:?}");
+    relink(&index, leaves[2], |page| page.set_next(leaves[0]));
+    let entry = super::entry(b"key", Tid::new(99, 1));
+    assert_eq!(broken(index.insert(&entry, Some(&Versions), None)), "B2");
+}

@@ -179,6 +179,12 @@ impl Index {
         left: &Page,
         right: &NewPage<'a>,
     ) -> Result<(PageWrite<'a>, Option<PageWrite<'a>>)> {
+        if left.next() == right.block {
+            // Who waits for the sibling under the new page's latch would wait for itself.
+            let detail =
+                format!("right link of its left neighbour to the free page {}", right.block);
+            return Err(self.damaged(right.block, None, "B2", detail));
+        }
         let new = self.use_page(right)?;
         if left.is_rightmost() {
             return Ok((new, None));
