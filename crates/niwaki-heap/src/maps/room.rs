@@ -45,7 +45,11 @@ impl Heap<'_> {
 
     /// Returns the room of a page that insertions may use.
     pub(crate) fn room_left(&self, page: &Page) -> usize {
-        if !page.is_new() && (page.kind() != PageKind::Heap || !has_room(page, 1)) {
+        if page.is_new() {
+            // The first row of a page needs no reserve, and a page of zeros has no bounds yet.
+            return PAGE_SIZE;
+        }
+        if page.kind() != PageKind::Heap || !has_room(page, 1) {
             return 0;
         }
         let room = page.free_for_item().saturating_sub(self.relation.reserve());

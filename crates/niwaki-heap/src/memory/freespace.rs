@@ -98,6 +98,8 @@ pub(crate) fn units(free_bytes: usize) -> u8 {
 /// Returns the units that guarantee `bytes`; the largest value stands for an empty page.
 fn units_needed(bytes: usize) -> u8 {
     let needed = u8::try_from(bytes.div_ceil(UNIT)).unwrap_or(u8::MAX);
+    // One unit is never recorded, because its value means that a page is unknown.
+    let needed = if needed == UNKNOWN { UNKNOWN + 1 } else { needed };
     debug_assert!(
         needed == u8::MAX || usize::from(needed) * UNIT >= bytes,
         "{needed} units are less than {bytes} bytes"
@@ -269,6 +271,25 @@ impl FreeSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A row without columns has 24 bytes, less than a unit. The search for its page took unknown
+    /// pages, and marked them as full.
+    #[test]
+    fn a_small_row_takes_no_unknown_page_for_a_known_one() {
+        for bytes in [24, UNIT - 1, UNIT] {
+            let space = FreeSpace::default();
+            for block in 0..3 {
+                space.record(block, 0);
+            }
+            space.expect_room(1);
+            // The bound is as a loaded map sets it.
+            space.largest.fetch_max(u8::MAX, Ordering::Relaxed);
+            assert_eq!(space.take(bytes), None, "{bytes} bytes");
+            assert!(space.is_unknown(1), "the page is still to be looked at");
+            space.record(2, 2 * UNIT);
+            assert_eq!(space.take(bytes), Some(2), "{bytes} bytes");
+        }
+    }
 
     #[test]
     fn looks_are_owed_page_by_page() {

@@ -66,7 +66,8 @@ impl UncommittedPages {
     }
 
     /// Takes the pages of transactions that were rolled back, and forgets the pages of transactions
-    /// that committed. `status` is called without a lock.
+    /// that committed. Also takes pages for whose notes there is no room any more. `status` is
+    /// called without a lock.
     pub(crate) fn take_rolled_back(&self, status: impl Fn(Xid) -> XidStatus) -> Vec<Blocks> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Vec::new();
@@ -88,6 +89,10 @@ impl UncommittedPages {
         let mut now = self.runs.lock();
         // Runs that others noted meanwhile are the latest.
         runs.append(&mut now);
+        // The oldest notes make room, as in `note`.
+        let surplus = runs.len().saturating_sub(RUNS_MAX);
+        rolled_back.extend(runs.drain(..surplus).map(|run| run.first..=run.last));
+        debug_assert!(runs.len() <= RUNS_MAX, "{} runs are noted", runs.len());
         *now = runs;
         self.count.store(now.len(), Ordering::Relaxed);
         rolled_back
@@ -117,6 +122,30 @@ mod tests {
         assert!(uncommitted.take_rolled_back(aborted).is_empty());
         assert!(uncommitted.take_rolled_back(|_| XidStatus::Committed(Csn(1))).is_empty());
         assert!(uncommitted.take_rolled_back(|_| XidStatus::Aborted).is_empty(), "it committed");
+    }
+
+    /// Both lists were joined, whatever their lengths.
+    #[test]
+    fn notes_that_come_meanwhile_exceed_no_limit() {
+        let uncommitted = UncommittedPages::default();
+        let fill = |xid, first: u32| {
+            for number in 0..RUNS_MAX as u32 {
+                assert_eq!(uncommitted.note(xid, first + 2 * number), None);
+            }
+        };
+        fill(Xid(10), 0);
+        let late = std::cell::Cell::new(false);
+        let status = |_| {
+            if !late.replace(true) {
+                fill(Xid(11), 100_000);
+            }
+            XidStatus::InProgress
+        };
+        let taken: Vec<u32> = uncommitted.take_rolled_back(status).into_iter().flatten().collect();
+        let oldest: Vec<u32> = (0..RUNS_MAX as u32).map(|number| 2 * number).collect();
+        assert!(taken == oldest, "{} pages", taken.len());
+        assert_eq!(uncommitted.runs.lock().len(), RUNS_MAX);
+        assert_eq!(uncommitted.note(Xid(12), 7), Some(100_000..=100_000), "the list is full");
     }
 
     #[test]

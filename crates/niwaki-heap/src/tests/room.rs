@@ -43,6 +43,25 @@ fn rows_of_any_size_that_were_deleted_make_room() {
     }
 }
 
+/// Vacuum recorded such a page as full, because a page of zeros has no bounds. Then the heap grew
+/// instead of using it.
+#[test]
+fn a_page_that_was_never_used_takes_rows_after_vacuum() {
+    let fixture = Fixture::new();
+    let root = inserted(&fixture, &[1; 7_000]);
+    assert_eq!(root.block.0, 0);
+    let heap = fixture.heap();
+    // As a crash leaves it behind the heap's last page.
+    fixture.storage.pool().extend(fixture.relation.file, niwaki_storage::Fork::Main, 1).unwrap();
+    let horizon = fixture.txns.horizon();
+    let mut roots = crate::VacuumRoots::default();
+    for block in 0..2 {
+        heap.vacuum_page(block, &horizon, Xid::INVALID, true, &mut roots).unwrap();
+    }
+    assert_eq!(inserted(&fixture, &[2; 7_000]).block.0, 1);
+    assert_eq!(heap.blocks().unwrap(), 2);
+}
+
 /// A page with free bytes but without a free line pointer reads as full, until line pointers of
 /// removed rows are freed.
 #[test]
