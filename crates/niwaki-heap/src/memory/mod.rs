@@ -2,8 +2,8 @@
 //!
 //! Everything here is bounded, and gone after a restart. The order: counters and flags (`counters`,
 //! `changed_tables`, `root_changes`, `unmix_counter`), the two maps (`bits`, `uncommitted_pages`,
-//! `freespace`), full pages (`unprunable`), then what passes leave for later (`record_id`, `observer`, `cleanup_ledger`,
-//! `removed`, `unreferenced`, `retained`).
+//! `freespace`), full pages (`unprunable`), then what passes leave for later (`record_id`,
+//! `observer`, `cleanup_ledger`, `removed`, `unreferenced`, `retained`).
 
 pub(crate) mod bits;
 pub(crate) mod changed_tables;

@@ -1,7 +1,7 @@
 //! Full pages over which a pass would free nothing.
 //!
 //! A bulk update comes to a full page once for each row, and again when the row has found another
-//! page. So each group of sessions remembers the last page of which a walk has shown that nothing
+//! page. So each group of sessions remembers the last page where a walk has found nothing that
 //! goes. The answer holds until something that it depends on changes:
 //!
 //! ```text
@@ -53,6 +53,7 @@ impl UnprunablePages {
     /// Notes that nothing goes from a page, which is latched for writing, by a horizon with this C.
     pub(crate) fn note(&self, seeker: RoomSeeker, (block, lsn): (BlockNumber, Lsn), current: Csn) {
         debug_assert_ne!(lsn, Lsn(0), "a page that is not logged does not show its changes");
+        debug_assert_ne!(current, Csn(0), "the writer's snapshot is of some commit");
         *self.of(seeker).lock() = Answer { xid: seeker.xid, block, lsn, current };
     }
 
@@ -65,9 +66,11 @@ impl UnprunablePages {
         current: Csn,
     ) -> bool {
         let answer = *self.of(seeker).lock();
-        debug_assert!(answer.current <= current, "C of an answer is ahead of {current}");
-        (answer.xid, answer.block, answer.lsn) == (seeker.xid, block, lsn)
-            && (answer.current == current || seeded_bug!("unprunable-for-ever"))
+        if (answer.xid, answer.block, answer.lsn) != (seeker.xid, block, lsn) {
+            return false;
+        }
+        debug_assert!(answer.current <= current, "C went back to {current}");
+        answer.current == current || seeded_bug!("unprunable-for-ever")
     }
 
     /// Keeps the answer for a page that the writer itself has changed, from `before` on. The page's

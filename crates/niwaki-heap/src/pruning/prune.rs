@@ -257,6 +257,7 @@ fn look<'p>(
 /// comes from a version that some snapshot older than the root's commit, `begin`, sees
 /// (rule `stub`).
 pub(super) fn is_followed(page: &Page, root: u16, begin: Option<Csn>, horizon: &Horizon) -> bool {
+    debug_assert_ne!(root, 0, "line pointers are numbered from 1");
     let oldest = if seeded_bug!("stubs-for-followers") {
         horizon.oldest()
     } else {
@@ -341,6 +342,10 @@ impl Findings {
     pub(super) fn frees_something(&self) -> bool {
         let PrunePlan { dead, redirected, stubs, freed, .. } = &self.plan;
         let roots = dead.len() + redirected.len() + stubs.len();
+        debug_assert!(
+            self.chains as usize <= roots + self.removed.len(),
+            "a chain ends without a version"
+        );
         roots + freed.len() + self.removed.len() > 0
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a pass over a full page would free anything.
+//! The question whether a pass over a full page would free anything.
 //!
 //! ```text
 //! no prune hint, no known free line pointer ──────────────────► no pass
@@ -11,8 +11,8 @@
 //! A walk costs a small part of a pass. A bulk update needs room on the same page for each row. All
 //! that it finds there are versions that it ended itself, and these stay until it commits.
 
-use niwaki_storage::PageWrite;
 use niwaki_storage::page::{ItemState, Page};
+use niwaki_storage::{PageKind, PageWrite};
 use niwaki_txn::Horizon;
 
 use crate::error::Result;
@@ -24,7 +24,7 @@ use crate::memory::unprunable::RoomSeeker;
 use crate::pruning::prune::{NOTHING, PruneOptions, States, Verdict, is_followed};
 use crate::relation::Heap;
 
-/// What a walk has seen on a page from which nothing goes.
+/// Findings of a walk over a page from which nothing goes.
 #[derive(Debug)]
 struct Staying {
     /// The prune hint that a pass would leave.
@@ -44,6 +44,7 @@ impl Heap<'_> {
         page: &mut PageWrite<'_>,
         seeker: Option<RoomSeeker>,
     ) -> Result<bool> {
+        debug_assert_eq!(page.kind(), PageKind::Heap, "a pass over a page of another kind");
         let free = self.known_free(page);
         if page::prune_xid(page) == 0 && free.is_empty() {
             self.clear_settled(page)?;
@@ -89,6 +90,14 @@ impl Heap<'_> {
             !lasts || !self.plan_frees(page, horizon),
             "a pass over block {} was left out, and would free something",
             page.id().block
+        );
+        debug_assert!(
+            prune_xid != 0 || left.total().versions == 0,
+            "a version that ended gives a hint"
+        );
+        debug_assert!(
+            !lasts || left.total().versions == 0,
+            "a version may go with a snapshot, which no commit tells"
         );
         self.relation.shared.retained.note(page.id().block, left);
         if page::prune_xid(page) != prune_xid {
@@ -140,6 +149,10 @@ impl Heap<'_> {
             // Another transaction may abort, and no commit tells of that.
             let own = |seeker: RoomSeeker| page::xmin(base, tuple) == seeker.xid;
             staying.lasts &= version.begin.is_some() || seeker.is_some_and(own);
+            debug_assert!(
+                version.end == 0 || !tuple.has(flags::XMAX_LOCK_ONLY),
+                "a lock at {offset} ends no version"
+            );
             if version.end != 0 {
                 let hint = staying.prune_xid;
                 staying.prune_xid = if hint == 0 { version.end } else { hint.min(version.end) };
