@@ -34,13 +34,14 @@ impl Session {
 }
 
 impl Database {
-    /// Opens a new session for user and database `postgres`.
+    /// Opens a new session for user and database `postgres`, even if ALTER DATABASE lets no client
+    /// into this database.
     ///
     /// # Panics
-    /// When there are too many sessions, or `postgres` allows no connections.
-    /// [`Database::session_as`] reports that instead.
+    /// When there are too many sessions. [`Database::session_as`] reports that instead.
     pub fn session(&self) -> Session {
-        self.session_as("postgres", "postgres", &[]).unwrap_or_else(|e| panic!("{e}"))
+        let inner = InnerSession::open_first(self.directory(), &DataDefinition);
+        Session { database: self.clone(), inner: inner.unwrap_or_else(|e| panic!("{e}")) }
     }
 
     /// Opens a new session as a server does for a client. The client gives the user, the database,

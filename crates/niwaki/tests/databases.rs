@@ -180,6 +180,24 @@ fn a_closed_database_lets_nobody_in() {
     assert_eq!(run(&mut connect(&database, "e").unwrap(), "select current_database()"), "e");
 }
 
+/// `niwaki sql` ended in a panic once the first database let nobody in.
+#[test]
+fn a_program_enters_the_first_database_although_it_is_closed() {
+    let database = Database::in_memory_without_threads().unwrap();
+    let mut first = database.session();
+    assert_eq!(run(&mut first, "create database d"), "");
+    let own = "error 22023: cannot disallow connections for current database";
+    assert_eq!(run(&mut first, "alter database postgres allow_connections false"), own);
+    let mut second = connect(&database, "d").unwrap();
+    assert_eq!(run(&mut second, "alter database postgres allow_connections false"), "");
+    let closed = "55000: database \"postgres\" is not currently accepting connections";
+    assert_eq!(refused(&database, "postgres"), closed);
+    let mut single = database.session();
+    assert_eq!(run(&mut single, "select current_database()"), "postgres");
+    assert_eq!(run(&mut single, "alter database postgres allow_connections true"), "");
+    assert_eq!(refused(&database, "postgres"), "let in");
+}
+
 #[test]
 fn all_databases_are_seen_to() {
     let database = Database::in_memory_without_threads().unwrap();

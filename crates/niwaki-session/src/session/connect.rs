@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::DatabaseDefinition;
 use niwaki_directory::open_database::OpenDatabase;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::{Result, SqlError};
@@ -9,6 +10,9 @@ use niwaki_sql::{Result, SqlError};
 use crate::directory::Directory;
 use crate::session::definitions::Definitions;
 use crate::session::handle::Session;
+
+/// Name of the only user, and of the first database.
+const USER: &str = "postgres";
 
 impl Session {
     /// Opens a new session as a server does for a client. The client gives the user, the database,
@@ -24,7 +28,7 @@ impl Session {
         database: &str,
         settings: &[(String, String)],
     ) -> Result<Self> {
-        if user != "postgres" {
+        if user != USER {
             return Err(SqlError::new("28000", format!("role \"{user}\" does not exist")));
         }
         let definition = directory.databases().definition(database)?;
@@ -32,18 +36,21 @@ impl Session {
             let message = format!("database \"{database}\" is not currently accepting connections");
             return Err(SqlError::new("55000", message));
         }
-        let mut own = directory.settings_of_sessions();
-        for (name, value) in &definition.settings {
-            // ALTER checked these settings. A setting that has become bad blocks no login.
-            let _ = own.set_at_start(name, value, false);
-        }
-        for (name, value) in settings {
-            own.set_at_start(name, value, false)?;
-        }
-        let opened = directory.databases().get(&definition)?;
-        let session = connect(directory, definitions, &opened, database, own, user)?;
-        opened.statistics().session_began();
-        Ok(session)
+        enter(directory, definitions, &definition, user, settings)
+    }
+
+    /// Opens a session in the first database, for the program that has opened the directory. As in
+    /// PostgreSQL's single-user mode, the session is let in even if the database allows no
+    /// connections. So such a database can be opened again when no other database exists.
+    ///
+    /// # Errors
+    /// Too many sessions (53300); errors of reading the database.
+    pub fn open_first(
+        directory: &Directory,
+        definitions: &'static dyn Definitions<Self>,
+    ) -> Result<Self> {
+        let definition = directory.databases().definition(USER)?;
+        enter(directory, definitions, &definition, USER, &[])
     }
 
     /// Opens a session for the database's own work in one of the databases.
@@ -56,8 +63,30 @@ impl Session {
         database: &Arc<OpenDatabase>,
     ) -> Result<Self> {
         let settings = directory.settings_of_sessions();
-        connect(directory, definitions, database, &database.name(), settings, "postgres")
+        connect(directory, definitions, database, &database.name(), settings, USER)
     }
+}
+
+/// Opens a session in a database for a user, whom the caller has let in.
+fn enter(
+    directory: &Directory,
+    definitions: &'static dyn Definitions<Session>,
+    definition: &DatabaseDefinition,
+    user: &str,
+    settings: &[(String, String)],
+) -> Result<Session> {
+    let mut own = directory.settings_of_sessions();
+    for (name, value) in &definition.settings {
+        // ALTER checked these settings. A setting that has become bad blocks no login.
+        let _ = own.set_at_start(name, value, false);
+    }
+    for (name, value) in settings {
+        own.set_at_start(name, value, false)?;
+    }
+    let opened = directory.databases().get(definition)?;
+    let session = connect(directory, definitions, &opened, &definition.name, own, user)?;
+    opened.statistics().session_began();
+    Ok(session)
 }
 
 fn connect(
