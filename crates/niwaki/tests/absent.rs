@@ -23,8 +23,8 @@ fn what_postgresql_has_is_not_supported_yet() {
             "merge into t using t s on true when not matched by source then delete",
             "WHEN NOT MATCHED BY SOURCE",
         ),
-        ("set role other", "SET ROLE \"other\""),
-        ("set session authorization other", "SET SESSION AUTHORIZATION \"other\""),
+        ("set role pg_monitor", "SET ROLE \"pg_monitor\""),
+        ("set session authorization pg_monitor", "SET SESSION AUTHORIZATION \"pg_monitor\""),
         ("set standard_conforming_strings = off", "standard_conforming_strings \"off\""),
     ];
     for (sql, what) in refused {

@@ -877,3 +877,8 @@ fn names_of_monitoring() {
 fn statistics_of_databases() {
     check("statistics_of_databases", include_str!("../testscripts/statistics_of_databases.test"));
 }
+
+#[test]
+fn own_role() {
+    check_told("own_role", include_str!("../testscripts/own_role.test"));
+}

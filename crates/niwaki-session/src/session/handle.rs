@@ -390,7 +390,7 @@ impl Session {
         self.sequences.clear();
         self.advisory.unlock_all();
         self.messages.pending_mut().unlisten(None);
-        self.settings.reset_all();
+        self.settings.discard_all();
         self.settings_changed();
     }
 

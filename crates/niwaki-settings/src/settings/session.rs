@@ -307,6 +307,7 @@ impl Settings {
         self.may_change(definition)?;
         let value = self.check(index, text)?;
         self.assign(index, value, local);
+        self.leave_role(definition, local);
         Ok(())
     }
 
@@ -321,15 +322,27 @@ impl Settings {
             self.assign_custom(key, reset.unwrap_or_default(), local);
             return Ok(());
         };
-        self.may_change(&SETTINGS[index])?;
+        let definition = &SETTINGS[index];
+        self.may_change(definition)?;
         self.assign(index, self.reset[index].clone(), local);
+        self.leave_role(definition, local);
         Ok(())
     }
 
-    /// Runs `RESET ALL`.
+    /// Ends the effect of SET ROLE where the session user is set.
+    fn leave_role(&mut self, set: &SettingDefinition, local: bool) {
+        if set.name == "session_authorization"
+            && let Some(role) = position("role")
+        {
+            self.assign(role, self.reset[role].clone(), local);
+        }
+    }
+
+    /// Runs `RESET ALL`, which keeps the roles and the modes of the transaction.
     pub fn reset_all(&mut self) {
         for (index, definition) in SETTINGS.iter().enumerate() {
-            let kept = definition.name.starts_with("transaction_");
+            let kept =
+                definition.name.starts_with("transaction_") || ROLES.contains(&definition.name);
             if definition.context == Context::User
                 && !kept
                 && self.values[index] != self.reset[index]
@@ -342,6 +355,16 @@ impl Settings {
             others.map(|(key, custom)| (key.clone(), custom.reset.clone())).collect();
         for (key, reset) in others {
             self.assign_custom(key, reset, false);
+        }
+    }
+
+    /// Runs `RESET ALL` for DISCARD ALL, which also sets the roles back.
+    pub fn discard_all(&mut self) {
+        self.reset_all();
+        for index in ROLES.iter().filter_map(|name| position(name)) {
+            if self.values[index] != self.reset[index] {
+                self.assign(index, self.reset[index].clone(), false);
+            }
         }
     }
 
@@ -684,6 +707,26 @@ pub fn is_buffer_usage_limit(kilobytes: i64) -> bool {
     kilobytes == 0 || (128..=16_777_216).contains(&kilobytes)
 }
 
+/// The settings of roles.
+const ROLES: [&str; 2] = ["session_authorization", "role"];
+/// The only role of a database, with which each session begins.
+const ONLY_ROLE: &str = "postgres";
+/// The other roles that each database of PostgreSQL 15 has. Nobody can take them on.
+const PREDEFINED_ROLES: [&str; 12] = [
+    "pg_checkpoint",
+    "pg_database_owner",
+    "pg_execute_server_program",
+    "pg_monitor",
+    "pg_read_all_data",
+    "pg_read_all_settings",
+    "pg_read_all_stats",
+    "pg_read_server_files",
+    "pg_signal_backend",
+    "pg_stat_scan_tables",
+    "pg_write_all_data",
+    "pg_write_server_files",
+];
+
 /// Runs the checks beyond type and range.
 fn check(definition: &SettingDefinition, text: &str) -> Result<Value, SettingError> {
     let value = Value::parse(definition, text)?;
@@ -713,9 +756,14 @@ fn check(definition: &SettingDefinition, text: &str) -> Result<Value, SettingErr
         name @ "standard_conforming_strings" if &**given == "off" => unsupported(name),
         // Triggers and foreign keys would have to follow it.
         name @ "session_replication_role" if &**given == "replica" => unsupported(name),
-        "role" if &**given != "none" => unsupported("SET ROLE"),
-        "session_authorization" if value != Value::default_of(definition) => {
+        "role" | "session_authorization" if **given == *ONLY_ROLE => Ok(value),
+        "role" if &**given == "none" => Ok(value),
+        "role" if PREDEFINED_ROLES.contains(&&**given) => unsupported("SET ROLE"),
+        "session_authorization" if PREDEFINED_ROLES.contains(&&**given) => {
             unsupported("SET SESSION AUTHORIZATION")
+        }
+        "role" | "session_authorization" => {
+            Err(SettingError::new("22023", format!("role \"{text}\" does not exist")))
         }
         "client_encoding" => {
             let folded: String = given

@@ -173,8 +173,8 @@ text of such a setting.
 
 Some values of PostgreSQL are refused by name (0A000): the isolation level SERIALIZABLE,
 `standard_conforming_strings = off`, `session_replication_role = replica`, encodings other than
-UTF8, `default_with_oids = on`, a `session_authorization` other than `postgres`, and each role other
-than `none`.
+UTF8, `default_with_oids = on`, and PostgreSQL's predefined roles as `role` or
+`session_authorization`.
 ";
 
 /// Introduces the settings that no client and no start can change.
