@@ -231,3 +231,20 @@ fn functions_of_several_columns_are_tables() {
                     execute page ('t', 0)";
     assert_eq!(run(&mut session, prepared), "9");
 }
+
+/// A function of one column was refused in a select list, as if it had several.
+#[test]
+fn a_function_of_one_column_is_a_value() {
+    let (_database, mut session) = churned("any_key");
+    for (sql, expected) in [
+        ("select niwaki_visibility_map_memory('t')", "0"),
+        ("select bytes from niwaki_visibility_map_memory('t')", "0"),
+        ("select m.bytes + 1 from niwaki_visibility_map_memory('t') m", "1"),
+        ("select sum(niwaki_visibility_map_memory(oid)) from pg_class where relname = 't'", "0"),
+        ("select niwaki_visibility_map_memory(null) is null", "t"),
+        ("select niwaki_visibility_map_memory(4000000000) is null", "t"),
+        ("select niwaki_visibility_map_memory('t_k')", "error 42809: \"t_k\" is not a table"),
+    ] {
+        assert_eq!(run(&mut session, sql), expected, "{sql}");
+    }
+}

@@ -462,6 +462,7 @@ impl Expr {
     pub fn lone_column(&self) -> Option<&str> {
         match &self.kind {
             ExprKind::UserCall { function, .. } => function.column.as_deref(),
+            ExprKind::Call { function, .. } => function.column_name(),
             _ => None,
         }
     }

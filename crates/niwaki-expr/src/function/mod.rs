@@ -133,6 +133,7 @@ impl Function {
             | "json_array_elements_text"
             | "jsonb_array_elements_text" => Some("value"),
             "pg_partition_ancestors" => Some("relid"),
+            "niwaki_visibility_map_memory" => Some("bytes"),
             _ => None,
         }
     }

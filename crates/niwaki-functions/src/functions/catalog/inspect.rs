@@ -1,7 +1,7 @@
 //! Functions that inspect a table's stored form: `niwaki_chain_stats` and similar functions.
 //!
-//! Each function is used as a table and holds the inspected table in ACCESS SHARE mode until the
-//! transaction ends. Each latches one page at a time.
+//! A function with several columns is used as a table. Each function holds the inspected table in
+//! ACCESS SHARE mode until the transaction ends. Each latches one page at a time.
 
 use std::sync::Arc;
 
@@ -298,18 +298,11 @@ fn visibility_summary(
     emit(vec![number(visible), number(frozen)])
 }
 
-static VISIBILITY_MEMORY: RowsFunction =
-    RowsFunction { columns: &[("bytes", T::INT8)], body: visibility_memory };
-
 /// `niwaki_visibility_map_memory(table)`: returns the bytes of memory of the table's visibility
 /// map.
-fn visibility_memory(
-    exec: &mut ExecContext<'_>,
-    values: &[Datum],
-    emit: EmitRow<'_>,
-) -> Result<()> {
-    let Some((_, table)) = locked(exec, &values[0])? else { return Ok(()) };
-    emit(vec![number(table.visibility_map_bytes() as u64)])
+fn visibility_memory(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let Some((_, table)) = locked(exec, &values[0])? else { return Ok(Datum::Null) };
+    Ok(number(table.visibility_map_bytes() as u64))
 }
 
 pub(crate) const FUNCTIONS: &[Function] = functions! {
@@ -319,5 +312,5 @@ pub(crate) const FUNCTIONS: &[Function] = functions! {
     "niwaki_snapshot_holds" (REGCLASS) RECORD strict single volatile Rows(&SNAPSHOT_HOLDS);
     "pg_visibility_map" (REGCLASS) RECORD strict single volatile Rows(&VISIBILITY_MAP);
     "pg_visibility_map_summary" (REGCLASS) RECORD strict single volatile Rows(&VISIBILITY_SUMMARY);
-    "niwaki_visibility_map_memory" (REGCLASS) RECORD strict single volatile Rows(&VISIBILITY_MEMORY);
+    "niwaki_visibility_map_memory" (REGCLASS) INT8 strict single volatile Context(visibility_memory);
 };
