@@ -882,3 +882,11 @@ fn statistics_of_databases() {
 fn own_role() {
     check_told("own_role", include_str!("../testscripts/own_role.test"));
 }
+
+#[test]
+fn identity_of_partitioned() {
+    check_told(
+        "identity_of_partitioned",
+        include_str!("../testscripts/identity_of_partitioned.test"),
+    );
+}

@@ -284,6 +284,9 @@ impl Definer<'_> {
                         | AlterColumn::Default(_)
                         | AlterColumn::SetNotNull
                         | AlterColumn::DropNotNull
+                        | AlterColumn::AddIdentity(..)
+                        | AlterColumn::SetIdentity(..)
+                        | AlterColumn::DropIdentity { .. }
                         | AlterColumn::Type { .. },
                     ..
                 } => true,
@@ -316,10 +319,9 @@ impl Definer<'_> {
             {
                 refused(format!("column \"{name}\" is marked NOT NULL in parent table"))
             }
-            AlterCommand::Column {
-                action: AlterColumn::DropExpression { .. } | AlterColumn::AddIdentity(..),
-                ..
-            } => Err(SqlError::unsupported("this ALTER TABLE of a partition")),
+            AlterCommand::Column { action: AlterColumn::DropExpression { .. }, .. } => {
+                Err(SqlError::unsupported("ALTER COLUMN DROP EXPRESSION of a partition"))
+            }
             AlterCommand::DropConstraint { name, .. } => {
                 let part = relation.indexes.iter().find(|index| index.name == *name);
                 let above = part.and_then(|part| part.definition.part_of);
