@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Column, Oid, Relation, RelationKind};
-use niwaki_sql::utility::{Rename, RenameTarget};
+use niwaki_sql::utility::{Rename, RenameTarget, alter_tag};
 use niwaki_sql::{Result, SqlError, nextval_of, rename_column, rename_field, rename_in_expression};
 use niwaki_txn::TableLockMode;
 
@@ -12,7 +12,6 @@ use crate::constraint::ConstraintNames;
 use crate::definer::{Definer, is_not, refuse_system, table_of, wrong_kind};
 use crate::expression_dependents::draws_by_name;
 use crate::partition::alter_only::has_partitions;
-use crate::table::alter::alter_tag;
 
 impl Definer<'_> {
     pub(crate) fn rename(&mut self, spec: &Rename) -> Result<&'static str> {

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, PG_CATALOG, PUBLIC_SCHEMA, Relation, RelationKind, SchemaEntry};
-use niwaki_sql::utility::Name;
+use niwaki_sql::utility::{Name, alter_tag};
 use niwaki_sql::{Result, SqlError};
 use niwaki_txn::TableLockMode;
 
 use crate::definer::{Definer, is_not, refuse_system, wrong_kind};
-use crate::table::alter::alter_tag;
 
 impl Definer<'_> {
     /// Runs ALTER SCHEMA … RENAME TO.

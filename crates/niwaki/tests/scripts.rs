@@ -884,6 +884,11 @@ fn own_role() {
 }
 
 #[test]
+fn refused_read_only() {
+    check_told("refused_read_only", include_str!("../testscripts/refused_read_only.test"));
+}
+
+#[test]
 fn identity_of_partitioned() {
     check_told(
         "identity_of_partitioned",

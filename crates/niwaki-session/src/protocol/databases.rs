@@ -8,7 +8,6 @@ use niwaki_sql::utility::{DatabaseOptions, DatabaseStatement, SetCommand};
 use niwaki_sql::{Result, SqlError};
 use niwaki_txn::{TableId, TableLockMode, WaitPolicy};
 
-use crate::execution::store::read_only;
 use crate::result::ResultSink;
 use crate::session::handle::Session;
 
@@ -24,9 +23,6 @@ impl Session {
         out: &mut dyn ResultSink,
     ) -> Result<()> {
         self.ensure_transaction()?;
-        if self.open_transaction()?.read_only() {
-            return Err(read_only(statement.tag()));
-        }
         match statement {
             DatabaseStatement::Create { name, template, options } => {
                 self.create_database(name, template.as_deref(), options)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
 use niwaki_env::stack;
-use niwaki_sql::utility::{CopyDirection, CopySource, Name, SetCommand, TransactionModes, Utility};
+use niwaki_sql::utility::{CopySource, Name, SetCommand, TransactionModes, Utility};
 use niwaki_sql::{ColumnInfo, ExplainOptions, Result, SqlError};
 use niwaki_txn::{TableLockMode, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
@@ -293,41 +293,31 @@ impl Session {
 
     /// Fails with 25006 for a statement that writes in a READ ONLY transaction.
     fn refuse_writing(&mut self, utility: &Utility) -> Result<()> {
-        let Some(transaction) = &self.transaction else { return Ok(()) };
-        transaction.set_writes_temporary(false);
-        if !transaction.read_only() {
+        let refuses = match &self.transaction {
+            Some(transaction) => {
+                transaction.set_writes_temporary(false);
+                transaction.read_only()
+            }
+            // The statement's own transactions begin in this mode. Other statements come here again
+            // with a transaction.
+            None => {
+                utility.refuses_transaction_block().is_some()
+                    && self.settings.hot().default_read_only
+            }
+        };
+        if !refuses {
             return Ok(());
         }
-        let word = match utility {
-            Utility::CreateTable(_) => "CREATE TABLE",
-            Utility::CreateView(_) => "CREATE VIEW",
-            Utility::CreateTableAs(spec) => spec.word(),
-            Utility::Refresh { .. } => "REFRESH MATERIALIZED VIEW",
-            Utility::CreateIndex(_) => "CREATE INDEX",
-            Utility::CreateSchema { .. } => "CREATE SCHEMA",
-            Utility::CreateSequence { .. } => "CREATE SEQUENCE",
-            Utility::AlterSequence { .. } => "ALTER SEQUENCE",
-            Utility::Type(statement) => statement.tag(),
-            Utility::Function(statement) => statement.tag(),
-            Utility::Trigger(statement) => statement.tag(),
-            Utility::Drop(spec) => spec.word(),
-            Utility::Alter { .. } | Utility::Rename(_) | Utility::SetSchema { .. } => "ALTER TABLE",
-            Utility::RenameSchema { .. } | Utility::SchemaOwner { .. } => "ALTER SCHEMA",
-            Utility::Database(statement) => statement.tag(),
-            Utility::Comment { .. } => "COMMENT",
-            Utility::Truncate { .. } => "TRUNCATE TABLE",
-            Utility::Copy(copy) if copy.direction == CopyDirection::From => {
-                if let CopySource::Table { name, .. } = &copy.source {
-                    let schema = self.find_relation(name)?.schema;
-                    if Some(schema) == self.catalog.state().temporary_schema() {
-                        self.open_transaction()?.set_writes_temporary(true);
-                        return Ok(());
-                    }
-                }
-                "COPY FROM"
+        let Some(word) = utility.refuses_read_only() else { return Ok(()) };
+        if let Utility::Copy(copy) = utility
+            && let CopySource::Table { name, .. } = &copy.source
+        {
+            let schema = self.find_relation(name)?.schema;
+            if Some(schema) == self.catalog.state().temporary_schema() {
+                self.open_transaction()?.set_writes_temporary(true);
+                return Ok(());
             }
-            _ => return Ok(()),
-        };
+        }
         Err(read_only(word))
     }
 

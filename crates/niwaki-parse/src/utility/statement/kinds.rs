@@ -5,10 +5,10 @@ use niwaki_txn::TableLockMode;
 use niwaki_types::ColumnType;
 
 use super::{
-    AlterCommand, CommentTarget, Copy, CreateIndex, CreateTable, CreateTableAs, CreateView,
-    DatabaseStatement, DeclareCursor, Drop, Fetch, FunctionStatement, Name, Persistence, Reindex,
-    ReindexTarget, Rename, SequenceOptions, SetCommand, TransactionCommand, TriggerStatement,
-    TypeStatement, UserTypeName, Vacuum,
+    AlterCommand, CommentTarget, Copy, CopyDirection, CreateIndex, CreateTable, CreateTableAs,
+    CreateView, DatabaseStatement, DeclareCursor, Drop, Fetch, FunctionStatement, Name,
+    Persistence, Reindex, ReindexTarget, Rename, SequenceOptions, SetCommand, TransactionCommand,
+    TriggerStatement, TypeStatement, UserTypeName, Vacuum, alter_tag,
 };
 use crate::tree::SyntaxTree;
 
@@ -256,6 +256,55 @@ impl Utility {
     /// no row.
     pub fn maintains(&self) -> bool {
         matches!(self, Self::Vacuum(_) | Self::Reindex(_))
+    }
+
+    /// Returns the statement's name for the message, if a READ ONLY transaction refuses it. COPY
+    /// FROM may write to temporary tables.
+    pub fn refuses_read_only(&self) -> Option<&'static str> {
+        let name = match self {
+            Self::CreateTable(_) => "CREATE TABLE",
+            Self::CreateView(_) => "CREATE VIEW",
+            Self::CreateTableAs(spec) => spec.word(),
+            Self::Refresh { .. } => "REFRESH MATERIALIZED VIEW",
+            Self::CreateIndex(_) => "CREATE INDEX",
+            Self::CreateSchema { .. } => "CREATE SCHEMA",
+            Self::CreateSequence { .. } => "CREATE SEQUENCE",
+            Self::AlterSequence { .. } => "ALTER SEQUENCE",
+            Self::Type(statement) => statement.tag(),
+            Self::Function(statement) => statement.tag(),
+            Self::Trigger(statement) => statement.tag(),
+            Self::Drop(spec) => spec.word(),
+            Self::Alter { kind, .. } | Self::SetSchema { kind, .. } => alter_tag(*kind),
+            Self::Rename(spec) => alter_tag(spec.kind),
+            Self::RenameSchema { .. } | Self::SchemaOwner { .. } => "ALTER SCHEMA",
+            Self::Database(statement) => statement.tag(),
+            Self::Comment { .. } => "COMMENT",
+            Self::Truncate { .. } => "TRUNCATE TABLE",
+            Self::Nothing { tag, .. } => tag,
+            Self::Copy(copy) if copy.direction == CopyDirection::From => "COPY FROM",
+            // These write nothing, change no row, or run a statement that is checked by itself.
+            Self::Transaction(_)
+            | Self::Set(_)
+            | Self::SetConstraints { .. }
+            | Self::Show(_)
+            | Self::Listen(_)
+            | Self::Unlisten(_)
+            | Self::Notify { .. }
+            | Self::Reindex(_)
+            | Self::Vacuum(_)
+            | Self::Checkpoint
+            | Self::Copy(_)
+            | Self::Prepare { .. }
+            | Self::Execute { .. }
+            | Self::ExplainExecute { .. }
+            | Self::Deallocate(_)
+            | Self::Discard(_)
+            | Self::Lock { .. }
+            | Self::DeclareCursor(_)
+            | Self::Fetch(_)
+            | Self::CloseCursor(_) => return None,
+        };
+        Some(name)
     }
 
     /// Returns the statement's name for the message, if it must not run inside a transaction block.

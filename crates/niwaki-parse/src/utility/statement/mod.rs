@@ -35,7 +35,7 @@ pub use kinds::Utility;
 pub use maintenance::{Reindex, ReindexTarget, Vacuum, VacuumTarget};
 pub use name::Name;
 pub use partition::{BoundSpec, PartitionBy, PartitionOfSpec, RangeValueSpec};
-pub use rename::{Drop, Rename, RenameTarget};
+pub use rename::{Drop, Rename, RenameTarget, alter_tag};
 pub use sequence::SequenceOptions;
 pub use table::{
     ColumnSpec, ConstraintSpec, ConstraintSpecKind, CreateIndex, CreateTable, ForeignKeySpec,

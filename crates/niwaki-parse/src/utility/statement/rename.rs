@@ -33,6 +33,17 @@ impl Drop {
     }
 }
 
+/// Returns the command tag of an ALTER that names a relation of this kind.
+pub fn alter_tag(kind: RelationKind) -> &'static str {
+    match kind {
+        RelationKind::Table => "ALTER TABLE",
+        RelationKind::Index => "ALTER INDEX",
+        RelationKind::Sequence => "ALTER SEQUENCE",
+        RelationKind::View => "ALTER VIEW",
+        RelationKind::MaterializedView => "ALTER MATERIALIZED VIEW",
+    }
+}
+
 /// ALTER … RENAME
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rename {
