@@ -12,6 +12,7 @@ use niwaki_expr::plan::{CalledFunctions, FunctionBodies, PlanNode};
 use niwaki_expr::query::StatementQuery;
 use niwaki_parse::error::{Result, SqlError};
 use niwaki_parse::parse::ParsedStatement;
+use niwaki_parse::utility::command_name;
 use niwaki_plan::early_evaluation;
 use niwaki_plan::planning::plan_statement;
 use niwaki_plan::rewrite::{Values, rewrite};
@@ -189,9 +190,10 @@ fn any_statement(
                 query => query,
             };
             match query {
-                NodeEnum::CreateTableAsStmt(_) => {
-                    Err(SqlError::unsupported("EXPLAIN ANALYZE of CREATE TABLE AS"))
-                }
+                create @ NodeEnum::CreateTableAsStmt(_) => Err(SqlError::unsupported(format!(
+                    "EXPLAIN ANALYZE of {}",
+                    command_name(create)
+                ))),
                 NodeEnum::SelectStmt(select) if select.into_clause.is_some() => {
                     Err(SqlError::unsupported("EXPLAIN of SELECT INTO"))
                 }
@@ -206,7 +208,7 @@ fn any_statement(
                     options.planning_us = clock() - began;
                     Ok(Statement::Query(Arc::new(planned.explained(options))))
                 }
-                _ => Err(SqlError::unsupported("EXPLAIN of this statement")),
+                other => Err(SqlError::unsupported(format!("EXPLAIN of {}", command_name(other)))),
             }
         }
         _ => Ok(Statement::Utility(statement.clone())),

@@ -116,7 +116,7 @@ fn what_is_not_there_is_refused_by_name() {
         ("create type a as (x t)", "a column of the type of a relation's rows"),
         ("alter type pair add attribute c int", "ALTER TYPE with ADD, DROP or ALTER ATTRIBUTE"),
         ("alter type pair drop attribute b", "ALTER TYPE with ADD, DROP or ALTER ATTRIBUTE"),
-        ("alter type pair rename attribute a to c", "RENAME ATTRIBUTE"),
+        ("alter type pair rename attribute a to c", "ALTER TYPE RENAME ATTRIBUTE"),
         ("drop type pair cascade", "CASCADE that takes an attribute from a composite type"),
         (
             "create index on t (((p).a))",

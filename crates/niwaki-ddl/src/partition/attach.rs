@@ -293,7 +293,8 @@ impl Definer<'_> {
                 _ => false,
             };
             if !known {
-                return Err(SqlError::unsupported("this ALTER TABLE of a partitioned table"));
+                let what = format!("ALTER TABLE {} of a partitioned table", command.words());
+                return Err(SqlError::unsupported(what));
             }
         }
         let Some(of) = &relation.partition_of else { return Ok(()) };

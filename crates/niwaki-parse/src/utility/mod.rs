@@ -3,11 +3,13 @@
 //! [`read()`] turns a syntax tree into a [`Utility`]. It checks everything that needs no catalog.
 //! The session executes the result.
 
+mod command_name;
 mod read;
 mod statement;
 #[cfg(test)]
 mod tests;
 
+pub use command_name::command_name;
 pub use read::{
     EXTENSIONS, check_language, column_type, expression_text,
     query_text, read,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_sql::parse::ParsedStatement;
+use niwaki_sql::types::{format_oid, is_absent_type, type_name};
 use niwaki_sql::utility::{RowsOf, Utility};
 use niwaki_sql::{ColumnInfo, Completion, Planned, Result, SqlError, Statement as Analyzed};
 use niwaki_types::{Datum, TypeOid};
@@ -148,7 +149,13 @@ impl Session {
             // A value of a domain comes as a value of the base type. The domain's checks run where
             // the statement uses the value.
             let type_oid = &self.text.settings().types.column_type(*type_oid).oid;
-            let value = match parameter(i, *type_oid)? {
+            let value = parameter(i, *type_oid).map_err(|error| match *type_oid {
+                absent if is_absent_type(&type_name(absent)) => {
+                    SqlError::unsupported(format!("type {}", format_oid(absent)))
+                }
+                _ => error,
+            })?;
+            let value = match value {
                 Datum::Text(name) if type_oid.is_object_name() => {
                     let path = self.search_path();
                     niwaki_sql::object_number(&name, *type_oid, &self.catalog.state(), &path)?

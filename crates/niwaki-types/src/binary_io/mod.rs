@@ -209,7 +209,7 @@ fn read_other(kind: ColumnType, bytes: &[u8], types: &UserTypes) -> Result<Datum
             )?,
             None => {
                 return Err(TypeError::unsupported(format!(
-                    "binary input of type oid {}",
+                    "reading a value of the type with OID {} is not supported yet",
                     array.0
                 )));
             }

@@ -107,7 +107,7 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
             }
             None => {
                 return Err(TypeError::unsupported(format!(
-                    "reading a value of type oid {}",
+                    "reading a value of the type with OID {} is not supported yet",
                     array.0
                 )));
             }

@@ -8,6 +8,7 @@ use super::extension;
 use super::function::function_in;
 use super::nodes::{qualified, strings, unexpected};
 use crate::error::{Result, SqlError};
+use crate::utility::command_name::object_words;
 use crate::utility::statement::{CommentTarget, Name, Utility};
 
 pub(super) fn comment(s: &CommentStmt, source: &str) -> Result<Utility> {
@@ -66,9 +67,9 @@ pub(super) fn comment(s: &CommentStmt, source: &str) -> Result<Utility> {
         ObjectType::ObjectSchema => CommentTarget::Schema(single()?),
         ObjectType::ObjectDatabase => CommentTarget::Database(single()?),
         ObjectType::ObjectExtension => return extension::comment(s.object.as_deref()),
-        other => {
-            let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
-            return Err(SqlError::unsupported(format!("COMMENT ON {word}")));
+        _ => {
+            let words = object_words(s.objtype);
+            return Err(SqlError::unsupported(format!("COMMENT ON {words}")));
         }
     };
     // An empty text also removes the comment.

@@ -15,6 +15,7 @@ use super::nodes::{
 use super::table::named_type;
 use crate::error::{Result, SqlError};
 use crate::tree::Tree;
+use crate::utility::command_name::object_words;
 use crate::utility::statement::{
     ArgumentType, CreateFunction, FunctionName, FunctionStatement, ParameterSpec, TraitChanges,
     Utility,
@@ -158,14 +159,9 @@ pub(super) fn function_in(node: Option<&Node>, source: &str) -> Result<FunctionN
     }
 }
 
-/// Returns whether a statement is on functions. Procedures and aggregates are refused by name.
-pub(super) fn is_function(kind: i32) -> Result<bool> {
-    match ObjectType::try_from(kind) {
-        Ok(ObjectType::ObjectFunction | ObjectType::ObjectRoutine) => Ok(true),
-        Ok(ObjectType::ObjectProcedure) => Err(SqlError::unsupported("a procedure")),
-        Ok(ObjectType::ObjectAggregate) => Err(SqlError::unsupported("an aggregate of a user")),
-        _ => Ok(false),
-    }
+/// Returns whether a statement is on functions, which does not include procedures and aggregates.
+pub(super) fn is_function(kind: i32) -> bool {
+    matches!(ObjectType::try_from(kind), Ok(ObjectType::ObjectFunction | ObjectType::ObjectRoutine))
 }
 
 pub(super) fn drop_functions(s: &protobuf::DropStmt, source: &str) -> Result<Utility> {
@@ -181,7 +177,9 @@ pub(super) fn drop_functions(s: &protobuf::DropStmt, source: &str) -> Result<Uti
 }
 
 pub(super) fn alter_function(s: &protobuf::AlterFunctionStmt, source: &str) -> Result<Utility> {
-    is_function(s.objtype)?;
+    if !is_function(s.objtype) {
+        return Err(SqlError::unsupported(format!("ALTER {}", object_words(s.objtype))));
+    }
     let object = s.func.as_ref().ok_or_else(|| unexpected("ALTER FUNCTION"))?;
     let mut changes = TraitChanges::default();
     for option in elements(&s.actions) {

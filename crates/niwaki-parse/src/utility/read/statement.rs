@@ -20,9 +20,9 @@ use super::{
     user_type,
 };
 use crate::error::{Result, SqlError};
-use crate::kind_name::kind_name;
 use crate::parse::{part, position_of};
 use crate::tree::SyntaxTree;
+use crate::utility::command_name::{command_name, object_words};
 use crate::utility::statement::{
     Drop, FunctionStatement, Name, Rename, RenameTarget, TransactionCommand, TriggerStatement,
     TypeStatement, Utility, Vacuum, VacuumTarget,
@@ -93,7 +93,7 @@ fn read_here(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         {
             user_type::drop_types(s)?
         }
-        NodeEnum::DropStmt(s) if function::is_function(s.remove_type)? => {
+        NodeEnum::DropStmt(s) if function::is_function(s.remove_type) => {
             function::drop_functions(s, source)?
         }
         NodeEnum::DropStmt(s) if s.remove_type == ObjectType::ObjectTrigger as i32 => {
@@ -142,8 +142,7 @@ fn read_here(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         NodeEnum::NotifyStmt(s) => {
             Utility::Notify { channel: s.conditionname.clone(), payload: s.payload.clone() }
         }
-        NodeEnum::GrantStmt(_) => return Err(SqlError::unsupported("GRANT or REVOKE")),
-        other => return Err(SqlError::unsupported(statement_name(other))),
+        other => return Err(SqlError::unsupported(command_name(other))),
     };
     Ok(Some(utility))
 }
@@ -214,9 +213,9 @@ fn transaction(s: &TransactionStmt) -> Result<TransactionCommand> {
         K::TransStmtSavepoint => TransactionCommand::Savepoint(s.savepoint_name.clone()),
         K::TransStmtRelease => TransactionCommand::Release(s.savepoint_name.clone()),
         K::TransStmtRollbackTo => TransactionCommand::RollbackTo(s.savepoint_name.clone()),
-        K::TransStmtPrepare | K::TransStmtCommitPrepared | K::TransStmtRollbackPrepared => {
-            return Err(SqlError::unsupported("PREPARE TRANSACTION"));
-        }
+        K::TransStmtPrepare => return Err(SqlError::unsupported("PREPARE TRANSACTION")),
+        K::TransStmtCommitPrepared => return Err(SqlError::unsupported("COMMIT PREPARED")),
+        K::TransStmtRollbackPrepared => return Err(SqlError::unsupported("ROLLBACK PREPARED")),
         K::Undefined => return Err(unexpected("transaction command")),
     })
 }
@@ -230,9 +229,9 @@ fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
         ObjectType::ObjectMatview => Some(RelationKind::MaterializedView),
         ObjectType::ObjectSchema => None,
         ObjectType::ObjectExtension => return extension::drop(s),
-        other => {
-            let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
-            return Err(SqlError::unsupported(format!("DROP {word}")));
+        _ => {
+            let words = object_words(s.remove_type);
+            return Err(SqlError::unsupported(format!("DROP {words}")));
         }
     };
     let names = s
@@ -259,13 +258,13 @@ fn set_schema(s: &protobuf::AlterObjectSchemaStmt, source: &str) -> Result<Utili
     {
         return Ok(Utility::Type(TypeStatement::SetSchema { name, schema, domain }));
     }
-    if function::is_function(s.object_type)? {
+    if function::is_function(s.object_type) {
         let function = function::function_in(s.object.as_deref(), source)?;
         return Ok(Utility::Function(FunctionStatement::SetSchema { function, schema }));
     }
     Ok(Utility::SetSchema {
+        kind: kind_of(s.object_type, "SET SCHEMA")?,
         relation: relation_name(s.relation.as_ref(), source)?,
-        kind: kind_of(s.object_type, "SET SCHEMA of")?,
         schema,
         if_exists: s.missing_ok,
     })
@@ -277,7 +276,7 @@ fn owner(s: &protobuf::AlterOwnerStmt, source: &str) -> Result<Utility> {
         let role = role_name(s.newowner.as_ref())?;
         return Ok(Utility::Type(TypeStatement::Owner { name, role, domain }));
     }
-    if function::is_function(s.object_type)? {
+    if function::is_function(s.object_type) {
         let function = function::function_in(s.object.as_deref(), source)?;
         let role = role_name(s.newowner.as_ref())?;
         return Ok(Utility::Function(FunctionStatement::Owner { function, role }));
@@ -291,15 +290,15 @@ fn owner(s: &protobuf::AlterOwnerStmt, source: &str) -> Result<Utility> {
             let role = role_name(s.newowner.as_ref())?;
             Ok(Utility::SchemaOwner { name: name.sval.clone(), role })
         }
-        (Ok(other), _) => {
-            let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
-            Err(SqlError::unsupported(format!("OWNER TO of {word}")))
+        _ => {
+            let words = object_words(s.object_type);
+            Err(SqlError::unsupported(format!("ALTER {words} OWNER TO")))
         }
-        (Err(_), _) => Err(unexpected("OWNER TO")),
     }
 }
 
-/// Returns the kind of relation that a statement names. `what` begins the message for other kinds.
+/// Returns the kind of relation that an ALTER names. `what` is the action in the message for other
+/// kinds.
 fn kind_of(object: i32, what: &str) -> Result<RelationKind> {
     match ObjectType::try_from(object) {
         Ok(ObjectType::ObjectTable) => Ok(RelationKind::Table),
@@ -307,11 +306,10 @@ fn kind_of(object: i32, what: &str) -> Result<RelationKind> {
         Ok(ObjectType::ObjectSequence) => Ok(RelationKind::Sequence),
         Ok(ObjectType::ObjectView) => Ok(RelationKind::View),
         Ok(ObjectType::ObjectMatview) => Ok(RelationKind::MaterializedView),
-        Ok(other) => {
-            let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
-            Err(SqlError::unsupported(format!("{what} {word}")))
+        _ => {
+            let words = object_words(object);
+            Err(SqlError::unsupported(format!("ALTER {words} {what}")))
         }
-        Err(_) => Err(unexpected(what)),
     }
 }
 
@@ -328,9 +326,9 @@ fn rename(s: &protobuf::RenameStmt, source: &str) -> Result<Utility> {
         return Ok(Utility::Type(TypeStatement::Rename { name, to, domain }));
     }
     if s.rename_type == ObjectType::ObjectAttribute as i32 {
-        return Err(SqlError::unsupported("RENAME ATTRIBUTE"));
+        return Err(SqlError::unsupported("ALTER TYPE RENAME ATTRIBUTE"));
     }
-    if function::is_function(s.rename_type)? {
+    if function::is_function(s.rename_type) {
         let function = function::function_in(s.object.as_deref(), source)?;
         let to = s.newname.clone();
         return Ok(Utility::Function(FunctionStatement::Rename { function, to }));
@@ -345,7 +343,7 @@ fn rename(s: &protobuf::RenameStmt, source: &str) -> Result<Utility> {
     {
         return domain::rename_constraint(&list.items, &s.subname, &s.newname);
     }
-    let kind_of = |object: i32| kind_of(object, "RENAME of");
+    let kind_of = |object: i32| kind_of(object, "RENAME");
     let (kind, target) = match ObjectType::try_from(s.rename_type) {
         Ok(ObjectType::ObjectColumn) => {
             (kind_of(s.relation_type)?, RenameTarget::Column(s.subname.clone()))
@@ -467,18 +465,4 @@ fn buffer_usage_limit(value: Option<&str>) -> Result<i64> {
             "BUFFER_USAGE_LIMIT option must be 0 or between 128 kB and 16777216 kB",
         )
     })
-}
-
-/// Returns the name of an unsupported statement for its error.
-fn statement_name(node: &NodeEnum) -> String {
-    let word = kind_name(node);
-    let word = word.strip_suffix("Stmt").unwrap_or(word);
-    let mut name = String::new();
-    for c in word.chars() {
-        if c.is_ascii_uppercase() && !name.is_empty() {
-            name.push(' ');
-        }
-        name.push(c.to_ascii_uppercase());
-    }
-    format!("statement {name}")
 }

@@ -18,6 +18,7 @@ use super::type_name::{column_type, pseudo_type, serial_type};
 use crate::collation::collation_named;
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
+use crate::utility::command_name::{action_words, object_words};
 use crate::utility::statement::{
     AlterColumn, AlterCommand, ColumnSpec, ConstraintSpec, ConstraintSpecKind, CreateTable, Like,
     OnCommit, UserTypeName, Utility,
@@ -425,7 +426,10 @@ pub(super) fn alter_table(s: &AlterTableStmt, source: &str) -> Result<Utility> {
         Ok(ObjectType::ObjectType) => {
             return Err(SqlError::unsupported("ALTER TYPE with ADD, DROP or ALTER ATTRIBUTE"));
         }
-        _ => return Err(unexpected("ALTER")),
+        _ => {
+            let words = object_words(s.objtype);
+            return Err(SqlError::unsupported(format!("ALTER {words}")));
+        }
     };
     let name = relation_name(s.relation.as_ref(), source)?;
     let mut commands = Vec::with_capacity(s.cmds.len());
@@ -532,7 +536,7 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
         },
         // Rows have no system OIDs, and tables are never clustered.
         T::AtDropOids | T::AtDropCluster => Ok(AlterCommand::Nothing),
-        other => Err(unsupported_action(other)),
+        other => Err(SqlError::unsupported(format!("ALTER TABLE {}", action_words(other)))),
     }
 }
 
@@ -590,12 +594,4 @@ fn reset_options(nodes: &[Node]) -> Result<AlterCommand> {
         return Err(SqlError::new("42601", message));
     }
     Ok(AlterCommand::ResetOptions(options.into_iter().map(|(n, _)| n).collect()))
-}
-
-fn unsupported_action(kind: AlterTableType) -> SqlError {
-    let mut words = String::new();
-    for ch in kind.as_str_name().trim_start_matches("AT_").chars() {
-        words.push(if ch == '_' { ' ' } else { ch.to_ascii_uppercase() });
-    }
-    SqlError::unsupported(format!("ALTER TABLE {words}"))
 }

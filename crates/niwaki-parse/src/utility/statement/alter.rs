@@ -1,6 +1,6 @@
 //! The actions of ALTER TABLE.
 
-use niwaki_catalog::{ConstraintTime, Identity};
+use niwaki_catalog::{ConstraintTime, Identity, TriggerMode};
 use niwaki_types::ColumnType;
 
 use super::{
@@ -82,7 +82,7 @@ pub enum AlterCommand {
         /// The triggers.
         which: WhichTriggers,
         /// The sessions in which the triggers then fire.
-        mode: niwaki_catalog::TriggerMode,
+        mode: TriggerMode,
     },
     /// OWNER TO
     Owner(String),
@@ -92,6 +92,29 @@ pub enum AlterCommand {
     ResetOptions(Vec<String>),
     /// Accepted, without effect in Niwaki.
     Nothing,
+}
+
+impl AlterCommand {
+    /// Returns the words of the action for messages.
+    pub fn words(&self) -> &'static str {
+        match self {
+            Self::AddColumn { .. } => "ADD COLUMN",
+            Self::DropColumn { .. } => "DROP COLUMN",
+            Self::Column { action, .. } => action.words(),
+            Self::AddConstraint(_) | Self::AddConstraintUsingIndex { .. } => "ADD CONSTRAINT",
+            Self::DropConstraint { .. } => "DROP CONSTRAINT",
+            Self::ValidateConstraint(_) => "VALIDATE CONSTRAINT",
+            Self::AlterConstraint { .. } => "ALTER CONSTRAINT",
+            Self::AttachPartition { .. } | Self::AttachIndex(_) => "ATTACH PARTITION",
+            Self::DetachPartition(_) => "DETACH PARTITION",
+            Self::EnableTrigger { mode: TriggerMode::Disabled, .. } => "DISABLE TRIGGER",
+            Self::EnableTrigger { .. } => "ENABLE TRIGGER",
+            Self::Owner(_) => "OWNER TO",
+            Self::SetOptions(_) => "SET",
+            Self::ResetOptions(_) => "RESET",
+            Self::Nothing => "SET WITHOUT",
+        }
+    }
 }
 
 /// An action of ALTER COLUMN.
@@ -132,4 +155,22 @@ pub enum AlterColumn {
     Statistics,
     /// SET STORAGE and similar, by name: accepted for tables, without effect.
     Nothing(&'static str),
+}
+
+impl AlterColumn {
+    /// Returns the words of the action for messages.
+    fn words(&self) -> &'static str {
+        match self {
+            Self::Default(_) => "ALTER COLUMN ... SET DEFAULT",
+            Self::SetNotNull => "ALTER COLUMN ... SET NOT NULL",
+            Self::DropNotNull => "ALTER COLUMN ... DROP NOT NULL",
+            Self::Type { .. } => "ALTER COLUMN ... SET DATA TYPE",
+            Self::AddIdentity(..) => "ALTER COLUMN ... ADD IDENTITY",
+            Self::SetIdentity(..) => "ALTER COLUMN ... SET IDENTITY",
+            Self::DropIdentity { .. } => "ALTER COLUMN ... DROP IDENTITY",
+            Self::DropExpression { .. } => "ALTER COLUMN ... DROP EXPRESSION",
+            Self::Statistics => "ALTER COLUMN ... SET STATISTICS",
+            Self::Nothing(action) => action,
+        }
+    }
 }
