@@ -884,6 +884,11 @@ fn own_role() {
 }
 
 #[test]
+fn tablespaces() {
+    check_told("tablespaces", include_str!("../testscripts/tablespaces.test"));
+}
+
+#[test]
 fn refused_read_only() {
     check_told("refused_read_only", include_str!("../testscripts/refused_read_only.test"));
 }

@@ -276,6 +276,7 @@ impl Definer<'_> {
                 | AlterCommand::ValidateConstraint(_)
                 | AlterCommand::EnableTrigger { .. }
                 | AlterCommand::Owner(_)
+                | AlterCommand::SetTablespace
                 | AlterCommand::Nothing
                 | AlterCommand::Column {
                     action:

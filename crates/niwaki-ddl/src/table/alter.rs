@@ -6,9 +6,7 @@ use niwaki_catalog::{
     Check, ConstraintKind, ConstraintTime, IndexColumn, Oid, Relation, RelationDefinition,
     RelationKind,
 };
-use niwaki_sql::utility::{
-    AlterCommand, ConstraintSpec, ConstraintSpecKind, Name, alter_tag,
-};
+use niwaki_sql::utility::{AlterCommand, ConstraintSpec, ConstraintSpecKind, Name, alter_tag};
 use niwaki_sql::{Result, SqlError};
 use niwaki_txn::TableLockMode;
 use niwaki_types::quote_identifier;
@@ -44,7 +42,9 @@ impl Definer<'_> {
             return Err(is_not(&relation, kind));
         }
         let of_index = kind == RelationKind::Index && relation.index.is_some();
-        if relation.query.is_some() || of_index {
+        let moves = |command: &AlterCommand| *command == AlterCommand::SetTablespace;
+        let moves_sequence = relation.kind == RelationKind::Sequence && commands.iter().any(moves);
+        if relation.query.is_some() || of_index || moves_sequence {
             refuse_actions(&relation, commands)?;
         }
         let allowed = relation.kind == kind
@@ -56,6 +56,7 @@ impl Definer<'_> {
                         AlterCommand::SetOptions(_)
                             | AlterCommand::ResetOptions(_)
                             | AlterCommand::Owner(_)
+                            | AlterCommand::SetTablespace
                             | AlterCommand::Nothing
                     )
                 }));
@@ -145,7 +146,7 @@ impl Definer<'_> {
                 options::reset(relation.kind, &mut definition.options, names)?;
                 self.update(definition)
             }
-            AlterCommand::Nothing => Ok(()),
+            AlterCommand::SetTablespace | AlterCommand::Nothing => Ok(()),
         }
     }
 

@@ -13,6 +13,11 @@ pub(crate) fn refuse_actions(relation: &Relation, commands: &[AlterCommand]) -> 
             | AlterCommand::Owner(_)
             | AlterCommand::Column { action: AlterColumn::Statistics, .. }
             | AlterCommand::Nothing => continue,
+            AlterCommand::SetTablespace
+                if !matches!(relation.kind, RelationKind::View | RelationKind::Sequence) =>
+            {
+                continue;
+            }
             AlterCommand::Column { action: AlterColumn::Default(_), .. }
                 if relation.kind == RelationKind::View =>
             {

@@ -11,7 +11,7 @@ mod tests;
 
 pub use command_name::command_name;
 pub use read::{
-    EXTENSIONS, check_language, column_type, expression_text,
+    EXTENSIONS, check_database_tablespace, check_language, column_type, expression_text,
     query_text, read,
 };
 pub use statement::{

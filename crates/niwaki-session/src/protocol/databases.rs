@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Catalog, DatabaseDefinition, FIRST_DATABASE, Oid, table_number};
 use niwaki_directory::open_database::no_database;
-use niwaki_sql::utility::{DatabaseOptions, DatabaseStatement, SetCommand};
+use niwaki_sql::utility::{
+    DatabaseOptions, DatabaseStatement, SetCommand, check_database_tablespace,
+};
 use niwaki_sql::{Result, SqlError};
 use niwaki_txn::{TableId, TableLockMode, WaitPolicy};
 
@@ -16,8 +18,9 @@ use crate::session::handle::Session;
 const EMPTY_TEMPLATES: [&str; 2] = ["template0", "template1"];
 
 impl Session {
-    /// Runs CREATE DATABASE and DROP DATABASE, which have a transaction of their own.
-    pub(crate) fn make_or_drop_database(
+    /// Runs CREATE DATABASE, DROP DATABASE and ALTER DATABASE SET TABLESPACE, which have a
+    /// transaction of their own.
+    pub(crate) fn change_databases(
         &mut self,
         statement: &DatabaseStatement,
         out: &mut dyn ResultSink,
@@ -29,6 +32,9 @@ impl Session {
             }
             DatabaseStatement::Drop { name, if_exists, force } => {
                 self.drop_database(name, *if_exists, *force, out)
+            }
+            DatabaseStatement::Tablespace { name, tablespace } => {
+                self.move_database(name, tablespace)
             }
             _ => Err(SqlError::internal("a statement about a database that needs no transaction")),
         }
@@ -115,6 +121,19 @@ impl Session {
         Ok(())
     }
 
+    /// Runs ALTER DATABASE SET TABLESPACE. All databases are in the one tablespace, so nothing
+    /// moves.
+    fn move_database(&mut self, name: &str, tablespace: &str) -> Result<()> {
+        let found = self.lock_database(name, TableLockMode::AccessExclusive)?;
+        let definition = found.ok_or_else(|| no_database(name))?;
+        if definition.oid == self.connection.oid() {
+            let message = "cannot change the tablespace of the currently open database";
+            return Err(SqlError::new("55006", message));
+        }
+        check_database_tablespace(tablespace)?;
+        self.commit()
+    }
+
     /// Locks all tables of a database against background maintenance, which works without a
     /// connection: the gardener, autovacuum.
     fn lock_tables_of(&self, catalog: &Catalog, mode: TableLockMode) -> Result<()> {
@@ -134,13 +153,16 @@ impl Session {
             | DatabaseStatement::Drop { name, .. }
             | DatabaseStatement::Alter { name, .. }
             | DatabaseStatement::Set { name, .. }
+            | DatabaseStatement::Tablespace { name, .. }
             | DatabaseStatement::Owner { name, .. } => (name, TableLockMode::ShareUpdateExclusive),
         };
         let found = self.lock_database(name, mode)?.ok_or_else(|| no_database(name))?;
         let mut definition = DatabaseDefinition::clone(&found);
         match statement {
-            DatabaseStatement::Create { .. } | DatabaseStatement::Drop { .. } => {
-                return Err(SqlError::internal("CREATE and DROP have a transaction of their own"));
+            DatabaseStatement::Create { .. }
+            | DatabaseStatement::Drop { .. }
+            | DatabaseStatement::Tablespace { .. } => {
+                return Err(SqlError::internal("the statement has a transaction of its own"));
             }
             DatabaseStatement::Alter { options, .. } => {
                 let current = found.oid == self.connection.oid();

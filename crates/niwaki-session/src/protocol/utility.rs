@@ -280,7 +280,7 @@ impl Session {
             }
             Utility::Database(statement) if utility.refuses_transaction_block().is_some() => {
                 self.end_implicit()?;
-                self.make_or_drop_database(statement, out)?;
+                self.change_databases(statement, out)?;
                 return Ok(Some(statement.tag()));
             }
             _ => return Ok(None),

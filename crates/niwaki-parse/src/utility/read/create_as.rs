@@ -3,7 +3,9 @@
 use pg_query::NodeEnum;
 use pg_query::protobuf::{CreateTableAsStmt, IntoClause, ObjectType, SelectStmt};
 
-use super::nodes::{expression_text, options, persistence, relation_name, strings, unexpected};
+use super::nodes::{
+    default_tablespace, expression_text, options, persistence, relation_name, strings, unexpected,
+};
 use super::table::on_commit;
 use crate::error::{Result, SqlError};
 use crate::parse::part;
@@ -56,9 +58,7 @@ pub(super) fn select_into(s: &SelectStmt, source: &str) -> Result<Option<Utility
 }
 
 fn make(into: &IntoClause, rows: RowsOf, source: &str) -> Result<CreateTableAs> {
-    if !into.table_space_name.is_empty() && into.table_space_name != "pg_default" {
-        return Err(SqlError::unsupported("TABLESPACE"));
-    }
+    default_tablespace(&into.table_space_name)?;
     if !matches!(into.access_method.as_str(), "" | "heap") {
         let method = format!("table access method \"{}\"", into.access_method);
         return Err(SqlError::unsupported(method));

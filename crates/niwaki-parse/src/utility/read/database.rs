@@ -3,7 +3,10 @@
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self, DefElem, Node};
 
-use super::nodes::{elements, int_of, role_name, string_of, switch_of, unexpected};
+use super::nodes::{
+    GLOBAL_TABLESPACE, default_tablespace, elements, int_of, role_name, string_of, switch_of,
+    unexpected,
+};
 use super::setting::variable_set;
 use crate::error::{Result, SqlError};
 use crate::utility::statement::{DatabaseOptions, DatabaseStatement, Utility};
@@ -22,7 +25,7 @@ pub(super) fn create(s: &protobuf::CreatedbStmt) -> Result<Utility> {
             "locale_provider" => {
                 return Err(SqlError::unsupported(format!("locale provider \"{value}\"")));
             }
-            "tablespace" => check_tablespace(&value)?,
+            "tablespace" => check_database_tablespace(&value)?,
             "strategy"
                 if ["wal_log", "file_copy"].iter().any(|s| value.eq_ignore_ascii_case(s)) => {}
             "strategy" => {
@@ -41,9 +44,10 @@ pub(super) fn alter(s: &protobuf::AlterDatabaseStmt) -> Result<Utility> {
     let mut options = DatabaseOptions::default();
     for element in distinct(&s.options)? {
         match element.defname.as_str() {
+            // The grammar allows no option beside it.
             "tablespace" => {
-                check_tablespace(&string_of(element).unwrap_or_default())?;
-                return Err(SqlError::unsupported("ALTER DATABASE SET TABLESPACE"));
+                let (name, tablespace) = (s.dbname.clone(), string_of(element).unwrap_or_default());
+                return Ok(Utility::Database(DatabaseStatement::Tablespace { name, tablespace }));
             }
             _ => common(element, &mut options)?,
         }
@@ -128,9 +132,13 @@ fn check_locale(option: &str, name: &str) -> Result<()> {
     }
 }
 
-fn check_tablespace(name: &str) -> Result<()> {
-    if name == "pg_default" {
-        return Ok(());
+/// Fails for a tablespace that no database can have.
+///
+/// # Errors
+/// 42704, as no tablespace can be made; 22023 for `pg_global`.
+pub fn check_database_tablespace(name: &str) -> Result<()> {
+    if name == GLOBAL_TABLESPACE {
+        return Err(SqlError::new("22023", "pg_global cannot be used as default tablespace"));
     }
-    Err(SqlError::new("42704", format!("tablespace \"{name}\" does not exist")))
+    default_tablespace(name)
 }

@@ -2,12 +2,13 @@
 
 use pg_query::NodeEnum;
 use pg_query::protobuf::{
-    CreateSeqStmt, IndexStmt, Node, ReindexObjectType, ReindexStmt, SortByDir, SortByNulls,
+    AlterTableMoveAllStmt, CreateSeqStmt, IndexStmt, Node, ObjectType, ReindexObjectType,
+    ReindexStmt, SortByDir, SortByNulls,
 };
 
 use super::nodes::{
-    elements, expression_text, int_of, options, persistence, qualified, relation_name, strings,
-    switch_of,
+    GLOBAL_TABLESPACE, default_tablespace, elements, expression_text, int_of, options, persistence,
+    qualified, relation_name, string_of, strings, switch_of,
 };
 use crate::collation::collation_named;
 use crate::error::{Result, SqlError};
@@ -29,9 +30,7 @@ pub(super) fn create_index(s: &IndexStmt, source: &str) -> Result<Utility> {
             return Err(SqlError::new("42704", message));
         }
     }
-    if !s.table_space.is_empty() && s.table_space != "pg_default" {
-        return unsupported("TABLESPACE");
-    }
+    default_tablespace(&s.table_space)?;
     let include = s.index_including_params.iter().map(|n| {
         let key = index_key(n)?;
         let refused = |message| Err(SqlError::new("42P17", message));
@@ -116,7 +115,10 @@ pub(super) fn reindex(s: &ReindexStmt, source: &str) -> Result<Utility> {
         match option.defname.as_str() {
             "concurrently" => concurrently = switch_of(option)?,
             "verbose" => verbose = switch_of(option)?,
-            "tablespace" => return Err(SqlError::unsupported("REINDEX into a tablespace")),
+            "tablespace" => match string_of(option) {
+                Some(name) => default_tablespace(&name)?,
+                None => return Err(SqlError::new("42601", "tablespace requires a parameter")),
+            },
             other => {
                 let message = format!("unrecognized REINDEX option \"{other}\"");
                 return Err(SqlError::new("42601", message)
@@ -125,6 +127,24 @@ pub(super) fn reindex(s: &ReindexStmt, source: &str) -> Result<Utility> {
         }
     }
     Ok(Utility::Reindex(Reindex { target, concurrently, verbose }))
+}
+
+/// Reads ALTER TABLE ALL IN TABLESPACE, and the same of indexes and materialized views. All
+/// relations are in the one tablespace, so nothing moves.
+pub(super) fn move_all(s: &AlterTableMoveAllStmt) -> Result<Utility> {
+    for name in [&s.orig_tablespacename, &s.new_tablespacename] {
+        if name == GLOBAL_TABLESPACE {
+            let message = "cannot move relations in to or out of pg_global tablespace";
+            return Err(SqlError::new("22023", message));
+        }
+        default_tablespace(name)?;
+    }
+    let tag = match ObjectType::try_from(s.objtype) {
+        Ok(ObjectType::ObjectIndex) => "ALTER INDEX",
+        Ok(ObjectType::ObjectMatview) => "ALTER MATERIALIZED VIEW",
+        _ => "ALTER TABLE",
+    };
+    Ok(Utility::Nothing { tag, notices: Vec::new() })
 }
 
 /// Returns PostgreSQL's name for the column of an expression; `None` if it has no name of its own.

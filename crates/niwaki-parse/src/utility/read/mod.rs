@@ -20,6 +20,7 @@ mod type_name;
 mod user_type;
 mod view;
 
+pub use database::check_database_tablespace;
 pub use extension::EXTENSIONS;
 pub use function::check_language;
 pub use nodes::{expression_text, query_text};

@@ -71,6 +71,24 @@ fn unwritten(what: &str, error: &pg_query::Error) -> SqlError {
     SqlError::internal(format!("could not write {what}: {error}"))
 }
 
+/// Name of the tablespace for what all databases share. Users cannot put relations there.
+pub(super) const GLOBAL_TABLESPACE: &str = "pg_global";
+
+/// Fails for the name of a tablespace that is not the default one. All relations are there.
+///
+/// # Errors
+/// 42704, as no other tablespace can be made; 22023 for `pg_global`.
+pub(super) fn default_tablespace(name: &str) -> Result<()> {
+    match name {
+        "" | "pg_default" => Ok(()),
+        GLOBAL_TABLESPACE => {
+            let message = "only shared relations can be placed in pg_global tablespace";
+            Err(SqlError::new("22023", message))
+        }
+        _ => Err(SqlError::new("42704", format!("tablespace \"{name}\" does not exist"))),
+    }
+}
+
 pub(super) fn relation_name(relation: Option<&RangeVar>, source: &str) -> Result<Name> {
     let r = relation.ok_or_else(|| unexpected("statement without a relation"))?;
     Ok(Name {

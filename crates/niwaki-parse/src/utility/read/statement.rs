@@ -142,6 +142,7 @@ fn read_here(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         NodeEnum::NotifyStmt(s) => {
             Utility::Notify { channel: s.conditionname.clone(), payload: s.payload.clone() }
         }
+        NodeEnum::AlterTableMoveAllStmt(s) => definition::move_all(s)?,
         other => return Err(SqlError::unsupported(command_name(other))),
     };
     Ok(Some(utility))

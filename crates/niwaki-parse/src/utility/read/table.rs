@@ -11,7 +11,8 @@ use pg_query::protobuf::{
 use super::definition::sequence_options;
 use super::foreign_key::foreign_key;
 use super::nodes::{
-    expression_text, options, persistence, relation_name, role_name, string_of, strings, unexpected,
+    default_tablespace, expression_text, options, persistence, relation_name, role_name, string_of,
+    strings, unexpected,
 };
 use super::partition::{alter_partition, partition_by, partition_of};
 use super::type_name::{column_type, pseudo_type, serial_type};
@@ -33,9 +34,7 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
     if s.of_typename.is_some() {
         return unsupported("CREATE TABLE … OF type");
     }
-    if !s.tablespacename.is_empty() && s.tablespacename != "pg_default" {
-        return unsupported("TABLESPACE");
-    }
+    default_tablespace(&s.tablespacename)?;
     if !matches!(s.access_method.as_str(), "" | "heap") {
         return unsupported(&format!("table access method \"{}\"", s.access_method));
     }
@@ -386,6 +385,7 @@ fn table_constraint(k: &Constraint, source: &str) -> Result<TableConstraint> {
             if k.without_overlaps {
                 return Err(at(SqlError::unsupported("WITHOUT OVERLAPS")));
             }
+            default_tablespace(&k.indexspace)?;
             ConstraintSpecKind::Unique {
                 primary: kind == ConstrType::ConstrPrimary,
                 columns: strings(&k.keys),
@@ -437,7 +437,12 @@ pub(super) fn alter_table(s: &AlterTableStmt, source: &str) -> Result<Utility> {
         let Some(NodeEnum::AlterTableCmd(c)) = node.node.as_ref() else {
             return Err(unexpected("ALTER TABLE"));
         };
-        commands.push(alter_command(c, &name.name, source)?);
+        let command = alter_command(c, &name.name, source)?;
+        if command == AlterCommand::SetTablespace && commands.contains(&command) {
+            let message = "cannot have multiple SET TABLESPACE subcommands";
+            return Err(SqlError::new("42601", message));
+        }
+        commands.push(command);
     }
     Ok(Utility::Alter { name, kind, if_exists: s.missing_ok, commands })
 }
@@ -536,6 +541,10 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
         },
         // Rows have no system OIDs, and tables are never clustered.
         T::AtDropOids | T::AtDropCluster => Ok(AlterCommand::Nothing),
+        T::AtSetTableSpace => {
+            default_tablespace(&c.name)?;
+            Ok(AlterCommand::SetTablespace)
+        }
         other => Err(SqlError::unsupported(format!("ALTER TABLE {}", action_words(other)))),
     }
 }

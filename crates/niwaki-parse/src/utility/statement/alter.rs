@@ -90,6 +90,8 @@ pub enum AlterCommand {
     SetOptions(Vec<(String, Option<String>)>),
     /// RESET (…)
     ResetOptions(Vec<String>),
+    /// SET TABLESPACE: accepted for the one tablespace, without effect.
+    SetTablespace,
     /// Accepted, without effect in Niwaki.
     Nothing,
 }
@@ -112,6 +114,7 @@ impl AlterCommand {
             Self::Owner(_) => "OWNER TO",
             Self::SetOptions(_) => "SET",
             Self::ResetOptions(_) => "RESET",
+            Self::SetTablespace => "SET TABLESPACE",
             Self::Nothing => "SET WITHOUT",
         }
     }

@@ -44,6 +44,13 @@ pub enum DatabaseStatement {
         /// New name.
         to: String,
     },
+    /// ALTER DATABASE SET TABLESPACE
+    Tablespace {
+        /// Name.
+        name: String,
+        /// The tablespace.
+        tablespace: String,
+    },
     /// ALTER DATABASE OWNER TO
     Owner {
         /// Name.
@@ -59,9 +66,11 @@ impl DatabaseStatement {
         match self {
             Self::Create { .. } => "CREATE DATABASE",
             Self::Drop { .. } => "DROP DATABASE",
-            Self::Alter { .. } | Self::Set { .. } | Self::Rename { .. } | Self::Owner { .. } => {
-                "ALTER DATABASE"
-            }
+            Self::Alter { .. }
+            | Self::Set { .. }
+            | Self::Rename { .. }
+            | Self::Tablespace { .. }
+            | Self::Owner { .. } => "ALTER DATABASE",
         }
     }
 }

@@ -324,6 +324,9 @@ impl Utility {
             Self::Database(
                 statement @ (DatabaseStatement::Create { .. } | DatabaseStatement::Drop { .. }),
             ) => Some(statement.tag()),
+            Self::Database(DatabaseStatement::Tablespace { .. }) => {
+                Some("ALTER DATABASE SET TABLESPACE")
+            }
             _ => None,
         }
     }
