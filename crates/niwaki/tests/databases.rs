@@ -180,7 +180,7 @@ fn a_closed_database_lets_nobody_in() {
     assert_eq!(run(&mut connect(&database, "e").unwrap(), "select current_database()"), "e");
 }
 
-/// `niwaki sql` ended in a panic once the first database let nobody in.
+/// `niwaki sql` ended in a panic once the first database let no client in.
 #[test]
 fn a_program_enters_the_first_database_although_it_is_closed() {
     let database = Database::in_memory_without_threads().unwrap();

@@ -711,7 +711,7 @@ pub fn is_buffer_usage_limit(kilobytes: i64) -> bool {
 const ROLES: [&str; 2] = ["session_authorization", "role"];
 /// The only role of a database, with which each session begins.
 const ONLY_ROLE: &str = "postgres";
-/// The other roles that each database of PostgreSQL 15 has. Nobody can take them on.
+/// The other roles that each database of PostgreSQL 15 has. No session can take them on.
 const PREDEFINED_ROLES: [&str; 12] = [
     "pg_checkpoint",
     "pg_database_owner",
