@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::access::durable::writer;
+use crate::access::durable::{failing_device, writer};
 use crate::cleaning::deleter::deleter;
 use crate::cleaning::gardener::gardener;
 use crate::cleaning::prune::pruner;
@@ -82,7 +82,10 @@ struct Run {
 
 fn play(scenario: &Scenario, rules: Rules, seed: u64, trace: bool) -> Run {
     let mut random = Random::new(seed);
-    let plan = (scenario.plan)(&mut random);
+    let mut plan = (scenario.plan)(&mut random);
+    if scenario.early_release {
+        plan = plan.early_at_random(&mut random);
+    }
     let world = Rc::new(RefCell::new(beginning(&plan, rules, seed)));
     if trace {
         world.borrow_mut().start_trace();
@@ -97,7 +100,7 @@ fn play(scenario: &Scenario, rules: Rules, seed: u64, trace: bool) -> Run {
     for next in plan.after_crashes.iter().map(Some).chain([None]) {
         let tasks =
             generation.iter().enumerate().map(|(id, plan)| task(&world, id, plan)).collect();
-        let crash_at = next.map(|_| random.below(240) as u64);
+        let crash_at = next.map(|_| random.below(plan.crash_within) as u64);
         let stop = |step| crash_at.is_some_and(|at| step >= at);
         end = scheduler::run(&world, tasks, &mut random, &mut steps, stop);
         let Some(next) = next else { break };
@@ -150,6 +153,7 @@ fn beginning(plan: &Plan, rules: Rules, seed: u64) -> World {
     let slots = generations.map(Vec::len).max().unwrap_or(0);
     let mut world = World::new(rules, Random::new(!seed), slots, indexes);
     world.leaf_capacity = plan.leaf_capacity;
+    world.early_release = plan.early_release;
     let mut writes = Writes::new();
     for (offset, (a, b)) in (0..).zip(&plan.rows) {
         let row = world.oracle.new_row();
@@ -206,6 +210,7 @@ fn task(world: &Rc<RefCell<World>>, id: usize, plan: &ActorPlan) -> Task {
         ActorPlan::Worker { leader } => ("worker", Box::pin(worker(own, *leader))),
         ActorPlan::Build => ("build", Box::pin(build(own, 2))),
         ActorPlan::Writer { rounds } => ("writer", Box::pin(writer(own, *rounds))),
+        ActorPlan::FailingDevice => ("failing device", Box::pin(failing_device(own))),
     };
     Task { name: format!("{name} {id}"), actor, work }
 }

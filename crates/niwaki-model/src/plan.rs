@@ -121,6 +121,11 @@ pub(crate) struct TransactionPlan {
     pub(crate) end: End,
     /// The commit is flushed before it is published.
     pub(crate) durable: bool,
+    /// The commit has definitions. Only early release treats it differently.
+    pub(crate) late: bool,
+    /// With early release, the client sends its next transaction before it has the answers to this
+    /// one.
+    pub(crate) pipelined: bool,
 }
 
 impl Display for TransactionPlan {
@@ -129,7 +134,13 @@ impl Display for TransactionPlan {
         for statement in &self.statements {
             write!(f, "; {statement}")?;
         }
-        write!(f, "; {:?}{}", self.end, if self.durable { "" } else { " (asynchronous)" })
+        write!(f, "; {:?}", self.end)?;
+        let kinds =
+            [(!self.durable, "asynchronous"), (self.late, "late"), (self.pipelined, "pipelined")];
+        for (_, kind) in kinds.iter().filter(|(is, _)| *is) {
+            write!(f, " ({kind})")?;
+        }
+        Ok(())
     }
 }
 
@@ -170,6 +181,8 @@ pub(crate) enum ActorPlan {
     Writer {
         rounds: usize,
     },
+    /// Makes all flushes fail, from some moment on.
+    FailingDevice,
 }
 
 /// A run: the initial state, and the actors with their work.
@@ -185,6 +198,10 @@ pub(crate) struct Plan {
     pub(crate) actors: Vec<ActorPlan>,
     /// The actors after each crash. The run crashes once per element.
     pub(crate) after_crashes: Vec<Vec<ActorPlan>>,
+    /// Steps within which a crash comes.
+    pub(crate) crash_within: usize,
+    /// Commits are marked when logged, and published when durable (rule `early-release`).
+    pub(crate) early_release: bool,
 }
 
 impl Plan {
@@ -206,7 +223,35 @@ impl Plan {
             leaf_capacity: usize::MAX,
             actors: Vec::new(),
             after_crashes: Vec::new(),
+            crash_within: 240,
+            early_release: false,
         }
+    }
+
+    pub(crate) fn early(mut self) -> Self {
+        self.early_release = true;
+        self
+    }
+
+    /// Releases early, and lets some transactions not wait for their answers.
+    pub(crate) fn early_at_random(mut self, random: &mut Random) -> Self {
+        self.early_release = true;
+        for actor in self.actors.iter_mut().chain(self.after_crashes.iter_mut().flatten()) {
+            if let ActorPlan::Session(transactions) = actor {
+                for transaction in transactions {
+                    transaction.pipelined |= random.one_in(3);
+                    transaction.late |= random.one_in(8);
+                }
+            }
+        }
+        self
+    }
+
+    /// Crashes within a number of steps, and then reads.
+    pub(crate) fn crashing(mut self, within: usize) -> Self {
+        self.crash_within = within;
+        self.after_crashes = vec![vec![ActorPlan::Session(vec![tx(vec![scan(all(0))])])]];
+        self
     }
 
     pub(crate) fn including_serial(mut self) -> Self {
@@ -266,6 +311,8 @@ pub(crate) fn tx(statements: Vec<Statement>) -> TransactionPlan {
         statements,
         end: End::Commit,
         durable: true,
+        late: false,
+        pipelined: false,
     }
 }
 
@@ -332,6 +379,10 @@ pub(crate) fn lock(wanted: Wanted) -> Statement {
     Statement::Lock { wanted, exclusive: false }
 }
 
+pub(crate) fn lock_exclusively(wanted: Wanted) -> Statement {
+    Statement::Lock { wanted, exclusive: true }
+}
+
 // Random plans.
 
 /// Makes sessions of random transactions.
@@ -352,6 +403,8 @@ fn random_transaction(random: &mut Random, plan: &Plan, statements: usize) -> Tr
         statements: (0..statements).map(|_| random_statement(random, plan)).collect(),
         end: End::Either,
         durable: plan.after_crashes.is_empty() || random.one_in(2),
+        late: false,
+        pipelined: false,
     }
 }
 

@@ -1,8 +1,9 @@
 //! The scenarios: a mixture of everything, and for each rule a short story that breaks without it.
 
 use crate::plan::{
-    ActorPlan, Plan, Statement, TransactionPlan, a, aborted, all, away, b, delete, index_only,
-    insert, lock, random_sessions, repeatable, scan, set_a, set_b, third_index, third_on_b, tx,
+    ActorPlan, End, Plan, Statement, TransactionPlan, a, aborted, all, away, b, delete, index_only,
+    insert, lock, lock_exclusively, random_sessions, repeatable, scan, set_a, set_b, third_index,
+    third_on_b, tx,
 };
 use crate::random::Random;
 use crate::rules::Rule;
@@ -16,6 +17,15 @@ pub struct Scenario {
     /// The subject of the scenario, in a sentence.
     pub about: &'static str,
     pub(crate) plan: fn(&mut Random) -> Plan,
+    pub(crate) early_release: bool,
+}
+
+impl Scenario {
+    /// Lets the plans release early, also those that are of today's protocol.
+    #[must_use]
+    pub fn with_early_release(self) -> Self {
+        Self { early_release: true, ..self }
+    }
 }
 
 /// The mixture of all kinds of actors.
@@ -23,6 +33,7 @@ pub const MIXTURE: Scenario = Scenario {
     name: "mixture",
     about: "three or four sessions of random statements, beside cleaners, readers and builds",
     plan: mixture,
+    early_release: false,
 };
 
 fn mixture(random: &mut Random) -> Plan {
@@ -52,6 +63,13 @@ fn mixture(random: &mut Random) -> Plan {
     plan.after_crashes = vec![Vec::new(); crashes];
     plan.actors = actors(random, &plan, third && built);
     plan.after_crashes = (0..crashes).map(|_| actors(random, &plan, false)).collect();
+    if random.one_in(2) {
+        // A build takes its log for flushed.
+        if crashes > 0 && !(third && built) && random.one_in(2) {
+            plan.actors.push(ActorPlan::FailingDevice);
+        }
+        plan = plan.early_at_random(random);
+    }
     plan
 }
 
@@ -103,7 +121,12 @@ macro_rules! stories {
         /// A story for each rule, in the order of the rules.
         pub const STORIES: &[Story] = &[$(Story {
             rule: Rule::$rule,
-            scenario: Scenario { name: Rule::$rule.name(), about: $about, plan: $plan },
+            scenario: Scenario {
+                name: Rule::$rule.name(),
+                about: $about,
+                plan: $plan,
+                early_release: false,
+            },
             schedules: $schedules,
         },)*];
     };
@@ -220,6 +243,32 @@ stories! {
         "the leaf is split after the descent, and the entry goes to a leaf on which no scan looks for it";
     DeferredNotes 1000 deferred_inserts,
         "two sessions insert one key at once, neither notes it, and two rows have one key";
+    InOrder 4000 three_writers,
+        "a commit is marked before one in front of it, and a scan sees rows change under its snapshot";
+    LateCommit 1000 late_and_changed,
+        "a session sees the rows of a commit whose definitions are not in force";
+    LateFollowers 4000 late_and_followed,
+        "a snapshot is ahead of a commit that is not marked, and a scan sees rows change under it";
+    DependenceNoted 1000 early_writers,
+        "a session acts on a commit that its next snapshot does not see, and the row is there twice";
+    Depends 1000 early_writers,
+        "a session acts on a commit that its next snapshot does not see, and the row is there twice";
+    SnapshotDepends 20000 early_writers_apart,
+        "a client has an answer that shows a newer commit than its session met, and a crash loses the commit";
+    Carried 1000 pipeline,
+        "the next transaction of a session does not see the commit of the last one";
+    DurableAnswer 1000 early_writers_and_crash,
+        "a client has an answer that depends on a commit, and a crash loses the commit";
+    DurableAbort 8000 locked_and_aborted,
+        "a lock comes to a third session by a rollback, and its next snapshot misses what the first holder wrote";
+    DurableLocks 4000 shared_and_deleted,
+        "a lock in memory ends, and the next holder's snapshot misses what the last holder wrote";
+    DurableCollector 4000 changed_and_pruned_early,
+        "a version is removed before its end is published, and the next snapshot loses the row";
+    OnePredicate 2000 shared_and_deleted,
+        "a wait ends at the mark, the lock ends at the publication, and the waiter asks again and again";
+    MarkedStays 4000 early_writers_and_failure,
+        "a flush fails, its commit is taken back, and a version that was built on it hangs in the air";
 }
 
 const GARDENER: ActorPlan = ActorPlan::Gardener { rounds: 5 };
@@ -543,4 +592,87 @@ fn deferred_inserts(_: &mut Random) -> Plan {
         Plan::new().session(vec![tx(vec![insert(2, 0)])]).session(vec![tx(vec![insert(2, 1)])]);
     plan.indexes[0].unique = Unique::AtCommit;
     plan
+}
+
+fn early_writers(_: &mut Random) -> Plan {
+    Plan::new()
+        .session(vec![tx(vec![set_b(a(0), 1)])])
+        .session(vec![pipelined(vec![set_b(a(0), 2), scan(all(1))])])
+        .early()
+}
+
+/// Makes a transaction whose answers do not come before its next statement: only then does a
+/// statement find its own dependence unpublished.
+fn pipelined(statements: Vec<Statement>) -> TransactionPlan {
+    TransactionPlan { pipelined: true, ..tx(statements) }
+}
+
+fn three_writers(_: &mut Random) -> Plan {
+    Plan::new()
+        .session(vec![tx(vec![set_b(a(1), 2)])])
+        .session(vec![tx(vec![set_b(a(0), 1)])])
+        .session(vec![pipelined(vec![set_b(a(0), 2), scan(all(0)), scan(all(1))])])
+        .early()
+}
+
+fn late(statements: Vec<Statement>) -> TransactionPlan {
+    TransactionPlan { late: true, ..tx(statements) }
+}
+
+fn late_and_changed(_: &mut Random) -> Plan {
+    Plan::new()
+        .session(vec![late(vec![set_b(a(0), 1)])])
+        .session(vec![pipelined(vec![set_b(a(0), 2), scan(all(0))])])
+        .early()
+}
+
+fn late_and_followed(_: &mut Random) -> Plan {
+    let mut plan = three_writers(&mut Random::new(0));
+    plan.actors[0] = ActorPlan::Session(vec![late(vec![set_b(a(1), 2)])]);
+    plan
+}
+
+fn early_writers_apart(_: &mut Random) -> Plan {
+    let statements = vec![set_b(a(0), 2), scan(all(0))];
+    let rollback = TransactionPlan { end: End::Abort, ..pipelined(statements) };
+    let reads = TransactionPlan { pipelined: true, ..repeatable(vec![Statement::HeapScan; 8]) };
+    Plan::new()
+        .session(vec![tx(vec![set_b(a(0), 1)])])
+        .session(vec![pipelined(vec![set_b(a(1), 2)]), reads])
+        .session(vec![rollback])
+        .crashing(120)
+        .early()
+}
+
+fn pipeline(_: &mut Random) -> Plan {
+    Plan::new().session(vec![pipelined(vec![set_b(a(0), 1)]), tx(vec![scan(all(0))])]).early()
+}
+
+fn early_writers_and_crash(random: &mut Random) -> Plan {
+    early_writers(random).crashing(120)
+}
+
+fn locked_and_aborted(_: &mut Random) -> Plan {
+    let row = lock_exclusively(a(0));
+    let rollback = TransactionPlan { end: End::Abort, ..pipelined(vec![row]) };
+    Plan::new()
+        .session(vec![tx(vec![row, set_b(a(1), 2)])])
+        .session(vec![rollback])
+        .session(vec![pipelined(vec![row, scan(all(0))])])
+        .early()
+}
+
+fn shared_and_deleted(_: &mut Random) -> Plan {
+    Plan::new()
+        .session(vec![tx(vec![lock(a(0)), set_b(a(1), 2)])])
+        .session(vec![pipelined(vec![delete(a(0)), scan(all(0))])])
+        .early()
+}
+
+fn changed_and_pruned_early(random: &mut Random) -> Plan {
+    changed_and_pruned(random).early()
+}
+
+fn early_writers_and_failure(random: &mut Random) -> Plan {
+    early_writers_and_crash(random).with(ActorPlan::FailingDevice)
 }

@@ -40,6 +40,16 @@ fn every_story_holds_with_all_rules() {
     }
 }
 
+/// The stories of today's protocol hold with early release, too.
+#[test]
+fn every_story_holds_with_early_release() {
+    for story in STORIES {
+        let scenario = story.scenario.with_early_release();
+        let report = explore(&scenario, Rules::ALL, 0..schedules().div_ceil(50));
+        nothing_broken(scenario.name, &report);
+    }
+}
+
 #[test]
 fn no_rule_can_be_left_out() {
     for story in STORIES {

@@ -14,7 +14,8 @@ use crate::state::log::{Commit, Image, Log, PageId};
 use crate::state::row_locks::RowLocks;
 use crate::state::settling::Settling;
 use crate::state::share::Share;
-use crate::state::transactions::{Slot, Status};
+use crate::state::transactions::Status;
+use crate::state::violation::Invariant;
 use crate::state::world::{Record, World};
 
 /// Writes pages at random moments; a page is written after the log that describes it (W1). A leaf
@@ -32,6 +33,18 @@ pub(crate) async fn writer(actor: Actor, rounds: usize) {
             _ => {}
         }
     }
+}
+
+/// Makes every flush fail from a random moment on. A crash must follow, since nothing is published
+/// any more.
+pub(crate) async fn failing_device(actor: Actor) {
+    let delay = actor.world().random.below(60);
+    for _ in 0..delay {
+        actor.wait().await;
+    }
+    let mut world = actor.world();
+    world.log.failed = true;
+    world.say(|| "from now on each flush fails".to_owned());
 }
 
 impl World {
@@ -82,6 +95,10 @@ impl World {
     }
 
     fn write_some_page(&mut self) {
+        if self.log.failed {
+            // The log that describes the page cannot be flushed (W1).
+            return;
+        }
         let pages = self.page_ids();
         let page = self.random.pick(&pages);
         let lsn = self.log.lsn.get(&page).copied().unwrap_or(0);
@@ -190,10 +207,13 @@ impl World {
                 self.oracle_commit(commit.csn, &commit.writes);
             }
         }
-        self.transactions.published = last;
-        self.transactions.next = last + 1;
-        self.transactions.forget_waits();
-        self.transactions.slots.fill(Slot::Empty);
+        self.transactions.begin_again(last);
+        let answered = self.answered;
+        if answered > last {
+            self.violate(Invariant::LostAnswer, || {
+                format!("a client has an answer that depends on {answered}; {last} is the last")
+            });
+        }
     }
 
     fn forget_memory(&mut self) {

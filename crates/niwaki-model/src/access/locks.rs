@@ -69,7 +69,7 @@ impl World {
         let other = held.iter().find(|held| {
             (strong || held.exclusive)
                 && self.transactions.top(held.xid) != own
-                && self.settled(held.xid) == Status::Running
+                && self.holder_status(held.xid) == Status::Running
         });
         other.map(|held| held.xid)
     }
@@ -99,7 +99,7 @@ impl World {
                 return None;
             }
             let there = self.versions(root).next()?.1.row;
-            let running = |xid: Xid| self.settled(xid) == Status::Running;
+            let running = |xid: Xid| self.holder_status(xid) == Status::Running;
             let meant = held.iter().find(|held| held.row != there && running(held.xid));
             meant.map(|held| (root, held.row, there))
         })

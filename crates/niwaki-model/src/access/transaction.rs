@@ -1,11 +1,13 @@
 //! The state of a transaction in its session, with its savepoints.
 
+use std::cell::Cell;
+
 use crate::plan::Isolation;
 use crate::scheduler::Actor;
 use crate::state::heap::Reader;
 use crate::state::index::{Key, Phase};
 use crate::state::oracle::Writes;
-use crate::state::transactions::{Csn, Deadlock, Status, Xid};
+use crate::state::transactions::{Csn, Deadlock, Status, Until, Xid};
 
 /// The reason why a statement failed; its transaction or its savepoint rolls back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +18,42 @@ pub(crate) enum Refused {
     Deadlock,
     /// Both pages are full.
     NoRoom,
+    /// The log takes no more: the session ends.
+    LogFailed,
+}
+
+impl From<LogFailed> for Refused {
+    fn from(_: LogFailed) -> Self {
+        Self::LogFailed
+    }
+}
+
+/// The error of a flush on a failed device.
+#[derive(Debug)]
+pub(crate) struct LogFailed;
+
+/// The commits that a session depends on (rule `early-release`).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dependence {
+    /// The newest commit that the session noted. Answers and snapshots go by it.
+    pub(crate) on: Cell<Csn>,
+    /// The newest commit that the session met, noted or not. Only checks use it.
+    pub(crate) met: Cell<Csn>,
+    /// The newest of these commits that a crash may not lose once published. Only checks use it.
+    pub(crate) durable: Cell<Csn>,
+}
+
+impl Dependence {
+    pub(crate) fn note(&self, csn: Csn) {
+        self.on.set(self.on.get().max(csn));
+    }
+
+    /// Records for the checks that commits up to `csn`, and the durable ones up to `durable`, are
+    /// behind what the session knows.
+    pub(crate) fn meet(&self, csn: Csn, durable: Csn) {
+        self.met.set(self.met.get().max(csn));
+        self.durable.set(self.durable.get().max(durable));
+    }
 }
 
 impl From<Deadlock> for Refused {
@@ -40,6 +78,9 @@ pub(crate) struct Transaction {
     pub(crate) known: Vec<Phase>,
     /// Keys to be checked before the commit.
     pub(crate) deferred: Vec<(usize, Key)>,
+    pub(crate) dependence: Dependence,
+    /// The last wait that found the end of a transaction. Only a check uses it.
+    pub(crate) waited_for: Cell<Option<(Xid, Until)>>,
 }
 
 struct Savepoint {
@@ -64,6 +105,8 @@ impl Transaction {
             savepoints: Vec::new(),
             known: world.indexes.iter().map(|index| index.phase).collect(),
             deferred: Vec::new(),
+            dependence: Dependence::default(),
+            waited_for: Cell::new(None),
         }
     }
 
@@ -84,6 +127,10 @@ impl Transaction {
         let savepoint = Savepoint { writes: self.writes.clone(), xids: self.xids.len(), outer };
         self.savepoints.push(savepoint);
         self.xids.push(xid);
+    }
+
+    pub(crate) fn has_savepoint(&self) -> bool {
+        !self.savepoints.is_empty()
     }
 
     /// Rolls back to the savepoint; false if there is none.

@@ -1,9 +1,10 @@
 //! Checks of commits, of the rows that scans return, and of the conclusions of followers.
 
+use crate::access::transaction::Transaction;
 use crate::state::heap::{Reader, Row, Values, Version};
 use crate::state::index::Unique;
 use crate::state::oracle::{Wanted, Writes};
-use crate::state::transactions::{Csn, Xid};
+use crate::state::transactions::{Csn, Status, Xid};
 use crate::state::violation::Invariant;
 use crate::state::world::World;
 
@@ -108,15 +109,21 @@ impl World {
 
     /// Checks that a transaction may write to a row, or lock it. With `strong`, no other
     /// transaction may hold any lock on the row; otherwise none may hold it FOR UPDATE.
-    pub(crate) fn concludes_unlocked(&mut self, version: &Version, own: Xid, strong: bool) {
-        let holder = self.oracle.locked.iter().find(|(row, xid, exclusive)| {
-            *row == version.row
-                && (strong || *exclusive)
-                && self.transactions.top(*xid) != own
-                && !self.transactions.aborted(*xid)
-                && !self.transactions.marked(*xid).is_committed()
-        });
-        if let Some((row, xid, _)) = holder.copied() {
+    /// Whoever gets a lock has met the commits of the holders before.
+    pub(crate) fn concludes_unlocked(&mut self, version: &Version, tx: &Transaction, strong: bool) {
+        let own = tx.top;
+        let conflicts = |(row, xid, exclusive): &&(Row, Xid, bool)| {
+            *row == version.row && (strong || *exclusive) && self.transactions.top(*xid) != own
+        };
+        let mut holder = None;
+        for held in self.oracle.locked.iter().filter(conflicts) {
+            match self.transactions.marked(held.1) {
+                Status::Aborted => {}
+                Status::Committed(csn) => self.meets(tx, csn),
+                Status::Running => holder = holder.or(Some(*held)),
+            }
+        }
+        if let Some((row, xid, _)) = holder {
             self.violate(Invariant::LostLock, || {
                 format!("x{own} is let to row {row}, which x{xid} holds")
             });

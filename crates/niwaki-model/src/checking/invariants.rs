@@ -2,7 +2,7 @@
 
 use crate::state::heap::{Mixed, PAGES, Reader, Row, State, Tid, Version};
 use crate::state::index::Phase;
-use crate::state::transactions::{Csn, Slot};
+use crate::state::transactions::{Csn, Slot, Transactions};
 use crate::state::violation::Invariant;
 use crate::state::world::World;
 
@@ -133,18 +133,24 @@ impl World {
         })
     }
 
+    /// Returns the snapshots that a session may take now. With early release a dependent session
+    /// takes a newer one.
+    fn new_snapshots(&self) -> impl Iterator<Item = (Csn, bool)> {
+        let Transactions { published, logged, .. } = self.transactions;
+        let ahead = (logged > published).then_some((logged, true));
+        std::iter::once((published, true)).chain(ahead)
+    }
+
     /// Returns whether a registered snapshot, or one taken now, sees the version.
     fn anybody_sees(&self, version: &Version) -> bool {
-        let now = (self.transactions.published, true);
         self.snapshots()
-            .chain([now])
+            .chain(self.new_snapshots())
             .any(|(snapshot, _)| self.sees(&Reader { snapshot, own: None, command: 0 }, version))
     }
 
     /// Checks G1, X1 and H3, for each registered snapshot and for one taken now.
     fn check_snapshots(&self) -> Broken {
-        let now = (self.transactions.published, true);
-        for (csn, follows) in self.snapshots().chain([now]) {
+        for (csn, follows) in self.snapshots().chain(self.new_snapshots()) {
             let reader = Reader { snapshot: csn, own: None, command: 0 };
             for row in self.oracle.rows() {
                 let Some(values) = self.oracle.at(row, csn) else { continue };

@@ -44,6 +44,8 @@ pub(crate) struct Log {
     pub(crate) kept: bool,
     pub(crate) records: Vec<LogRecord>,
     pub(crate) flushed: Lsn,
+    /// The device failed: nothing more becomes durable.
+    pub(crate) failed: bool,
     /// Pages that the current step changes.
     pub(crate) changed: Vec<PageId>,
     pub(crate) next: LogRecord,
@@ -76,7 +78,7 @@ impl Log {
     }
 
     pub(crate) fn flush_commit(&mut self, csn: Csn) {
-        if let Some(lsn) = self.commits.get(&csn) {
+        if let Some(lsn) = self.commits.get(&csn).filter(|_| !self.failed) {
             self.flushed = self.flushed.max(*lsn);
         }
     }

@@ -89,6 +89,13 @@ impl Oracle {
         self.locked.clear();
     }
 
+    /// Forgets a commit that was taken back.
+    pub(crate) fn forget(&mut self, commit: Csn) {
+        for row in &mut self.rows {
+            row.retain(|(csn, _)| *csn != commit);
+        }
+    }
+
     /// Returns whether the commit is recorded already.
     pub(crate) fn has_commit(&self, csn: Csn) -> bool {
         self.rows.iter().flatten().any(|(other, _)| *other == csn)

@@ -1,6 +1,8 @@
 //! Transactions, with the slots of their snapshots, and the view that a collector reads of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::state::oracle::Writes;
 
 /// A transaction or subtransaction.
 pub(crate) type Xid = usize;
@@ -34,6 +36,19 @@ pub(crate) enum Slot {
     },
 }
 
+/// A commit that is logged and not published (rule `early-release`).
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) csn: Csn,
+    pub(crate) xids: Vec<Xid>,
+    pub(crate) writes: Writes,
+    /// The commit is published only when it is flushed.
+    pub(crate) durable: bool,
+    /// The commit has definitions, which come into force when it is published.
+    pub(crate) late: bool,
+    pub(crate) marked: bool,
+}
+
 /// The states of transactions, the published CSN and the slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Transactions {
@@ -41,6 +56,18 @@ pub(crate) struct Transactions {
     /// The top transaction of each transaction.
     top: Vec<Xid>,
     pub(crate) published: Csn,
+    /// The newest commit that is marked. With early release it is ahead of `published`.
+    pub(crate) logged: Csn,
+    /// Commits up to here are flushed; only early release uses it.
+    pub(crate) flushed: Csn,
+    /// Commits that are logged and not published, in the order of the log.
+    pub(crate) pending: VecDeque<Pending>,
+    /// Commits that a crash may lose although they were published.
+    pub(crate) asynchronous: BTreeSet<Csn>,
+    /// Commits with definitions.
+    pub(crate) late: BTreeSet<Csn>,
+    /// The newest commit whose definitions are in force.
+    pub(crate) defined: Csn,
     /// The CSN that the next commit gets.
     pub(crate) next: Csn,
     pub(crate) slots: Vec<Slot>,
@@ -57,6 +84,12 @@ impl Transactions {
             status: vec![Status::Committed(1)],
             top: vec![0],
             published: 1,
+            logged: 1,
+            flushed: 1,
+            pending: VecDeque::new(),
+            asynchronous: BTreeSet::new(),
+            late: BTreeSet::new(),
+            defined: 1,
             next: 2,
             slots: vec![Slot::Empty; slots],
             writers: Vec::new(),
@@ -117,9 +150,20 @@ impl Transactions {
         0..self.top.len()
     }
 
-    /// Forgets all waits, after a crash.
-    pub(crate) fn forget_waits(&mut self) {
+    /// Returns the newest commit at or before `csn` that a crash may not lose once published.
+    pub(crate) fn durable_until(&self, csn: Csn) -> Csn {
+        (1..=csn).rev().find(|csn| !self.asynchronous.contains(csn)).unwrap_or(0)
+    }
+
+    /// Begins again after a crash that left the commits up to `last`.
+    pub(crate) fn begin_again(&mut self, last: Csn) {
+        (self.published, self.logged, self.flushed, self.defined) = (last, last, last, last);
+        self.next = last + 1;
+        self.pending.clear();
+        self.asynchronous.retain(|csn| *csn <= last);
+        self.late.retain(|csn| *csn <= last);
         self.waits.clear();
+        self.slots.fill(Slot::Empty);
     }
 
     /// Notes that the first top transaction waits for the top transaction of the second one.
@@ -135,6 +179,15 @@ impl Transactions {
         self.waits.insert(who, self.top[whom]);
         Ok(())
     }
+}
+
+/// The moment of a commit for which a wait waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Until {
+    /// The commit is marked.
+    Logged,
+    /// The commit is published.
+    Published,
 }
 
 /// The error of a wait that would close a circle of waiters.

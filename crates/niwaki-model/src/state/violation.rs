@@ -31,6 +31,14 @@ pub enum Invariant {
     Unique,
     /// A row lock was ignored, or taken for another row's.
     LostLock,
+    /// A crash lost a commit behind an answer that a client has.
+    LostAnswer,
+    /// A statement's snapshot misses a commit that its session has met.
+    Causality,
+    /// A snapshot sees a commit whose definitions are not in force.
+    Definitions,
+    /// A wait for a transaction ended, and its waiter has to wait for the same transaction again.
+    Spins,
     /// No actor can go on.
     Progress,
 }

@@ -11,7 +11,7 @@ use crate::state::oracle::Oracle;
 use crate::state::row_locks::RowLocks;
 use crate::state::settling::Settling;
 use crate::state::share::Share;
-use crate::state::transactions::Transactions;
+use crate::state::transactions::{Csn, Transactions};
 use crate::state::violation::{Invariant, Violation};
 
 /// Everything that actors share. One borrow of it by an actor is one hold of a latch: an actor's
@@ -38,6 +38,10 @@ pub(crate) struct World {
     pub(crate) locks: RowLocks,
     pub(crate) oracle: Oracle,
     pub(crate) log: Log,
+    /// Commits are marked when logged, and published when durable (rule `early-release`).
+    pub(crate) early_release: bool,
+    /// The newest durable commit behind an answer that a client has. Only a check uses it.
+    pub(crate) answered: Csn,
     pub(crate) leaf_versions: u64,
     /// Entries a leaf holds before it splits.
     pub(crate) leaf_capacity: usize,
@@ -114,7 +118,11 @@ events! {
     outer_locks "locks of an outer level moved to memory"
     deferred "deferred checks made"
     crashes "crashes"
-    lost_commits "asynchronous commits lost in a crash"
+    lost_commits "commits lost in a crash"
+    awaited "answers that waited for a publication"
+    ahead "snapshots ahead of the published CSN"
+    late "commits that were marked when published"
+    failed "flushes that failed"
 }
 
 impl World {
@@ -134,6 +142,8 @@ impl World {
             locks: RowLocks::default(),
             oracle: Oracle::default(),
             log: Log::default(),
+            early_release: false,
+            answered: 0,
             leaf_versions: 0,
             leaf_capacity: usize::MAX,
             events: Events::default(),

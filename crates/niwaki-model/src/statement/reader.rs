@@ -14,7 +14,7 @@ use crate::statement::scan::{heap_scan, index_only_scan, index_scan};
 /// end.
 pub(crate) async fn old_reader(actor: Actor, held: bool) {
     let mut tx = Transaction::begin(&actor, Isolation::RepeatableRead);
-    tx.snapshot = take_snapshot(&actor, false).await;
+    tx.snapshot = take_snapshot(&actor, &tx.dependence, false).await;
     for round in 0..3 {
         for _ in 0..12 {
             actor.step().await;

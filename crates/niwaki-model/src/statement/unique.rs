@@ -7,7 +7,7 @@ use crate::rules::Rule;
 use crate::scheduler::Actor;
 use crate::state::heap::Tid;
 use crate::state::index::{Entry, Key, Unique};
-use crate::state::transactions::{Status, View, Xid};
+use crate::state::transactions::{Status, Until, View, Xid};
 use crate::state::violation::Invariant;
 use crate::state::world::World;
 
@@ -37,7 +37,7 @@ pub(crate) async fn insert_entry(
         // Some checks also mark dead entries.
         let marks = definition.unique == Unique::AtOnce && actor.world().random.one_in(4);
         let view = if marks { Some(collect(actor).await) } else { None };
-        let early = actor.world().may_be_taken(index, &entry, tx.top);
+        let early = actor.world().may_be_taken(index, &entry, tx);
         let first = latch_place(actor, index, first_place).await;
         let there = actor.world().leaf(index, first).find(entry.place()).is_some();
         let shortcut = there && !rules.has(Rule::UniqueBeforeDuplicate);
@@ -46,7 +46,7 @@ pub(crate) async fn insert_entry(
                 Judged::Free => {}
                 Judged::Busy(xid) => {
                     actor.world().unlatch(index, first);
-                    wait_for(actor, tx.top, xid).await?;
+                    wait_for(actor, tx, xid, Until::Logged).await?;
                     continue;
                 }
                 Judged::Taken => {
@@ -57,7 +57,7 @@ pub(crate) async fn insert_entry(
         }
         if definition.unique == Unique::AtCommit {
             let mut world = actor.world();
-            let now = world.may_be_taken(index, &entry, tx.top);
+            let now = world.may_be_taken(index, &entry, tx);
             if if rules.has(Rule::DeferredNotes) { now } else { early } {
                 world.say(|| format!("notes key {} for its commit", entry.key));
                 tx.deferred.push((index, entry.key));
@@ -95,7 +95,7 @@ async fn check(
         }
         actor.step().await;
         let mut world = actor.world();
-        let judged = world.judge_key(index, entry.key, root, tx.top);
+        let judged = world.judge_key(index, entry.key, root, tx);
         if judged == Judged::Taken {
             world.check_conflict(tx, index, entry);
         }
@@ -118,12 +118,12 @@ pub(crate) async fn check_deferred(actor: &Actor, tx: &Transaction) -> Result<()
             let mut live = 0;
             for root in roots {
                 actor.step().await;
-                let judged = actor.world().judge_key(*index, *key, root, tx.top);
+                let judged = actor.world().judge_key(*index, *key, root, tx);
                 match judged {
                     Judged::Free => {}
                     Judged::Taken => live += 1,
                     Judged::Busy(xid) => {
-                        wait_for(actor, tx.top, xid).await?;
+                        wait_for(actor, tx, xid, Until::Logged).await?;
                         continue 'again;
                     }
                 }
@@ -145,9 +145,9 @@ impl World {
     }
 
     /// Judges the key by every version of the chain (rule `unique-check`).
-    fn judge_key(&self, index: usize, key: Key, root: Tid, own: Xid) -> Judged {
+    fn judge_key(&self, index: usize, key: Key, root: Tid, tx: &Transaction) -> Judged {
         let definition = self.indexes[index].definition;
-        let is_own = |xid: Xid| self.transactions.is_running_part(xid, own);
+        let is_own = |xid: Xid| self.transactions.is_running_part(xid, tx.top);
         let newest = self.chain(root).len().saturating_sub(1);
         let mut judged = Judged::Free;
         for (n, (_, version)) in self.versions(root).enumerate() {
@@ -155,7 +155,7 @@ impl World {
             if !counts || definition.key(&version.values) != Some(key) {
                 continue;
             }
-            match self.settled(version.xmin) {
+            match self.status_for(tx, version.xmin) {
                 Status::Aborted => continue,
                 Status::Running if !is_own(version.xmin) => {
                     judged = Judged::Busy(version.xmin);
@@ -163,7 +163,7 @@ impl World {
                 }
                 _ => {}
             }
-            match version.xmax.map(|xmax| (xmax, self.settled(xmax))) {
+            match version.xmax.map(|xmax| (xmax, self.status_for(tx, xmax))) {
                 None | Some((_, Status::Aborted)) => return Judged::Taken,
                 Some((_, Status::Committed(_))) => {}
                 Some((xmax, Status::Running)) if is_own(xmax) => {}
@@ -174,10 +174,10 @@ impl World {
     }
 
     /// Returns whether another root may hold the key now or later.
-    fn may_be_taken(&self, index: usize, entry: &Entry, own: Xid) -> bool {
+    fn may_be_taken(&self, index: usize, entry: &Entry, tx: &Transaction) -> bool {
         let mut roots = self.roots_with(index, entry.key).into_iter();
         roots.any(|root| {
-            root != entry.root && self.judge_key(index, entry.key, root, own) != Judged::Free
+            root != entry.root && self.judge_key(index, entry.key, root, tx) != Judged::Free
         })
     }
 

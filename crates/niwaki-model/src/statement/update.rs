@@ -9,7 +9,7 @@ use crate::scheduler::Actor;
 use crate::state::heap::{Mixed, State, Tid, Values, Version};
 use crate::state::index::{Phase, entry};
 use crate::state::oracle::{Wanted, Write};
-use crate::state::transactions::{Status, Xid};
+use crate::state::transactions::{Status, Until, Xid};
 use crate::state::violation::Invariant;
 use crate::state::world::World;
 use crate::statement::scan::Found;
@@ -33,7 +33,7 @@ enum Outcome {
         owed: Vec<(usize, u8, u16)>,
         mixed_later: bool,
     },
-    Wait(Xid),
+    Wait(Xid, Until),
     /// The walk continues from the follower's place, in another latch hold.
     GoOn,
     Refused(Refused),
@@ -68,8 +68,8 @@ pub(crate) async fn change(
             Outcome::Done => return Ok(()),
             Outcome::GoOn => {}
             Outcome::Refused(why) => return Err(why),
-            Outcome::Wait(xid) => {
-                wait_for(actor, tx.top, xid).await?;
+            Outcome::Wait(xid, until) => {
+                wait_for(actor, tx, xid, until).await?;
                 if actor.rules().has(Rule::Restart) {
                     follower = start();
                 }
@@ -148,7 +148,7 @@ impl World {
                     match self.judge(tx, &version) {
                         Judged::Free => return self.apply(tx, follower.at, version, wanted, how),
                         Judged::Own => return Outcome::Done,
-                        Judged::Busy(xid) => return Outcome::Wait(xid),
+                        Judged::Busy(xid) => return Outcome::Wait(xid, Until::Logged),
                         Judged::Ended if tx.isolation == Isolation::RepeatableRead => {
                             return Outcome::Refused(Refused::Serialization);
                         }
@@ -185,10 +185,10 @@ impl World {
     fn judge(&self, tx: &Transaction, version: &Version) -> Judged {
         let own = |xid: Xid| self.transactions.top(xid) == tx.top;
         let locker =
-            version.locker.filter(|xid| self.settled(*xid) == Status::Running && !own(*xid));
+            version.locker.filter(|xid| self.status_for(tx, *xid) == Status::Running && !own(*xid));
         let free = locker.map_or(Judged::Free, Judged::Busy);
         let Some(xmax) = version.xmax else { return free };
-        match self.settled(xmax) {
+        match self.status_for(tx, xmax) {
             Status::Aborted => free,
             Status::Committed(_) => Judged::Ended,
             Status::Running if own(xmax) => Judged::Own,
@@ -218,9 +218,9 @@ impl World {
             How::Lock { exclusive } => exclusive,
         };
         if let Some(holder) = self.lock_holder(root, tx.top, changes_key) {
-            return Outcome::Wait(holder);
+            return Outcome::Wait(holder, Until::Published);
         }
-        self.concludes_unlocked(&version, tx.top, changes_key);
+        self.concludes_unlocked(&version, tx, changes_key);
         if let How::Lock { exclusive } = how {
             self.lock_row(tid, tx, &version, exclusive);
             return Outcome::Done;
