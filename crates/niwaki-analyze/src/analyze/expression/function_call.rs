@@ -79,11 +79,10 @@ impl Analyzer<'_> {
         if call.agg_within_group {
             // The sort keys of WITHIN GROUP are arguments, too.
             let keys = call.agg_order.iter().filter_map(|node| match &node.node {
-                Some(NodeEnum::SortBy(sort)) => sort.node.as_deref().cloned(),
+                Some(NodeEnum::SortBy(sort)) => sort.node.as_deref(),
                 _ => None,
             });
-            let arguments: Vec<Node> = call.args.iter().cloned().chain(keys).collect();
-            let types = self.argument_types(&arguments)?;
+            let types = self.argument_types(call.args.iter().chain(keys))?;
             choose(functions_named(name), &types)
                 .map_err(|reason| self.function_error(&shown, &types, location, &reason))?;
             self.refuse_aggregate_syntax(call, &shown)?;
@@ -255,8 +254,11 @@ impl Analyzer<'_> {
         self.error("42804", message, location)
     }
 
-    fn argument_types(&mut self, nodes: &[Node]) -> Result<Vec<TypeOid>> {
-        Ok(self.exprs(nodes)?.iter().map(|e| e.ty).collect())
+    fn argument_types<'n>(
+        &mut self,
+        nodes: impl IntoIterator<Item = &'n Node>,
+    ) -> Result<Vec<TypeOid>> {
+        nodes.into_iter().map(|node| Ok(self.expr(node)?.ty)).collect()
     }
 
     /// Analyzes a call of a pure window function.
