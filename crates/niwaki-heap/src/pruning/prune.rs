@@ -200,7 +200,8 @@ impl<'t> States<'t> {
 
 /// Judges one version in its place in the list. A copy of the version would have to wait for the
 /// writes of its parts.
-#[inline]
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a call for each version is a tenth of a pass")]
 fn look<'p>(
     version: &mut Version<'p>,
     states: &mut States<'_>,
@@ -582,7 +583,8 @@ impl<'p> Planner<'p> {
 
 impl Heap<'_> {
     /// Judges one version in its place in the list. `key_pieces` are those of [`PruneOptions`].
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a call for each version is a tenth of a pass")]
     pub(super) fn judge_version<'p>(
         &self,
         version: &mut Version<'p>,

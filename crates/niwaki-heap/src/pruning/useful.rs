@@ -4,19 +4,20 @@
 //! no prune hint, no known free line pointer ──────────────────► no pass
 //! known free line pointer ────────────────────────────────────► a pass
 //! the last answer of this writer still holds (`unprunable.rs`) ► no pass
+//! the transaction that the prune hint names has ended ─────────► a pass
 //! a walk: the first version that aborted, or may go ───────────► a pass
 //!         none ── the hint and the retained versions are noted ► no pass
 //! ```
 //!
-//! A walk costs a small part of a pass. A bulk update needs room on the same page for each row. All
+//! A walk costs a third of a pass. A bulk update needs room on the same page for each row. All
 //! that it finds there are versions that it ended itself, and these stay until it commits.
 
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{PageKind, PageWrite};
-use niwaki_txn::Horizon;
+use niwaki_txn::{Horizon, XidStatus};
 
 use crate::error::Result;
-use crate::format::header::flags;
+use crate::format::header::{absolute, flags};
 use crate::format::page;
 use crate::memory::counters::{Pruned, count};
 use crate::memory::retained::RetainedOnPage;
@@ -55,7 +56,8 @@ impl Heap<'_> {
             return Ok(true);
         }
         let horizon = self.txns.horizon();
-        if free.is_empty() && !self.frees_something(page, seeker, &horizon) {
+        if free.is_empty() && self.hint_runs(page) && !self.frees_something(page, seeker, &horizon)
+        {
             self.clear_settled(page)?;
             return Ok(true);
         }
@@ -63,6 +65,13 @@ impl Heap<'_> {
         let Pruned { removed, freed, chains, .. } = pruned;
         count(&self.relation.counters.fruitless, usize::from(removed + freed + chains == 0));
         Ok(true)
+    }
+
+    /// Returns whether the oldest transaction that ended a version of the page, by the prune hint,
+    /// still runs. Once it has ended, a pass nearly always frees something, so no walk comes first.
+    fn hint_runs(&self, page: &Page) -> bool {
+        let ender = absolute(page::base(page), page::prune_xid(page));
+        self.txns.status(ender) == XidStatus::InProgress
     }
 
     /// Returns whether the writer's last walk, or its last one but for own changes, shows that
