@@ -49,7 +49,7 @@ const LEDGERS: usize = 300;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, its effect, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 95] = [
+const BUGS: [(&str, &str, Suite); 96] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -131,6 +131,11 @@ const BUGS: [(&str, &str, Suite); 95] = [
         "filled-forgotten",
         "pages that a rolled back transaction filled are not told of",
         rolled_back_insertions,
+    ),
+    (
+        "unprunable-for-ever",
+        "a full page from which nothing goes stays one after a commit",
+        room_after_commit,
     ),
     ("freed-beside-a-cleaner", "nobody keeps line pointers for a cleaner", beside_a_cleaner),
     ("relink-xmax", "a version takes over a link without the xmax", old_reader),
@@ -541,6 +546,10 @@ fn rolled_back_insertions() -> Result<(), String> {
     story(interleavings::rolled_back_insertions_take_no_room, 1)
 }
 
+fn room_after_commit() -> Result<(), String> {
+    story(interleavings::a_commit_makes_room_on_a_full_page, 1)
+}
+
 fn told_of_twice() -> Result<(), String> {
     story(interleavings::line_pointers_are_told_of_twice, SCHEDULES)
 }
@@ -550,7 +559,7 @@ fn beside_a_cleaner() -> Result<(), String> {
 }
 
 /// The suites that find bugs: without a bug each of them holds.
-const SUITES: [(&str, Suite); 47] = [
+const SUITES: [(&str, Suite); 48] = [
     ("pages", pages),
     ("restarting", restarting),
     ("ending", ending),
@@ -589,6 +598,7 @@ const SUITES: [(&str, Suite); 47] = [
     ("index-dropped-beside-gardener", index_dropped_beside_gardener),
     ("row-goes-twice", row_goes_twice),
     ("rolled-back-insertions", rolled_back_insertions),
+    ("room-after-commit", room_after_commit),
     ("tail", tail),
     ("tail-crashes", tail_crashes),
     ("control", control),

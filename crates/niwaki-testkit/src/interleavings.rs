@@ -16,7 +16,7 @@ use niwaki_table::HeapOnlyUpdates;
 use niwaki_txn::Durability;
 
 use crate::schedules::seed;
-use crate::two_row_table::{ON_A, TwoRowTable, beside_an_old_snapshot};
+use crate::two_row_table::{ON_A, TwoRowTable, beside_an_old_snapshot, transaction};
 
 /// Number of updates that fill a leaf a few times.
 const CHURN: i32 = 1_500;
@@ -553,6 +553,37 @@ pub fn rolled_back_insertions_take_no_room() {
     let late = rounds(9);
     assert!(late < 2 * early, "the heap grew from {early} blocks to {late}");
     fixture.check();
+}
+
+/// `unprunable-for-ever`: a transaction finds a full page from which nothing goes, again and again.
+/// Meanwhile another transaction has deleted rows of that page, and commits.
+///
+/// # Panics
+/// When the next row leaves the page all the same; as [`recheck`].
+pub fn a_commit_makes_room_on_a_full_page() {
+    /// Ids of rows that fill the first page.
+    const MANY: Range<i32> = 2..400;
+    /// Ids of rows of that page that go: together they have room for another version.
+    const GONE: Range<i32> = 2..12;
+    /// Ids of rows of that page that are updated before the commit.
+    const EARLY: Range<i32> = 20..24;
+    let fixture = TwoRowTable::any_key(false);
+    MANY.for_each(|id| fixture.insert(id, id));
+    assert!(fixture.ids_on(0).contains(&EARLY.end), "the rows are on the first page");
+    transaction(&Arc::clone(&fixture.engine), |own| {
+        transaction(&fixture.engine, |other| {
+            GONE.for_each(|id| fixture.delete_in(other, id));
+            for id in EARLY {
+                let root = fixture.update_in(own, id);
+                assert_ne!(root.block.0, 0, "row {id} finds no room on its page");
+            }
+            true
+        });
+        let root = fixture.update_in(own, EARLY.end);
+        assert_eq!(root.block.0, 0, "the deleted rows make room");
+        true
+    });
+    fixture.play(vec![Box::new(TwoRowTable::read)]);
 }
 
 /// `freed-beside-a-cleaner`: the same, while a cleaner remembers the line pointers that were DEAD

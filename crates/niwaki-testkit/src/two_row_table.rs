@@ -11,7 +11,7 @@ use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
 use niwaki_heap::{ItemKind, VacuumRoots};
 use niwaki_nbtree::KeyRange;
-use niwaki_storage::{Fork, RelFile, RelFileId, Storage, StorageOptions, Xid};
+use niwaki_storage::{Fork, RelFile, RelFileId, Storage, StorageOptions, Tid, Xid};
 use niwaki_table::{
     BuildOptions, Direction, Engine, Error, ExpressionError, HeapOnlyUpdates, IndexDefinition,
     KeyColumn, KeyExpression, KeySource, Lookup, PageRows, Rounds, RowTarget, ScanKeys, Table,
@@ -302,15 +302,34 @@ impl TwoRowTable {
     /// Deletes the row of an id.
     pub(crate) fn delete(&self, id: i32) {
         transaction_for(&self.engine, self.durability, |tx| {
-            let snapshot = tx.snapshot_for_write().expect("a snapshot");
-            let (target, _) = self.find(tx, &snapshot, id);
-            let done = self.table.delete(tx, &snapshot, target).expect("a deletion");
-            assert!(
-                matches!(done, UpdateOutcome::Done { .. }),
-                "{done:?}, and nobody is in the way"
-            );
+            self.delete_in(tx, id);
             true
         });
+    }
+
+    /// Deletes the row of an id in a statement of `tx`.
+    pub(crate) fn delete_in(&self, tx: &Transaction, id: i32) {
+        let snapshot = tx.snapshot_for_write().expect("a snapshot");
+        let (target, _) = self.find(tx, &snapshot, id);
+        let done = self.table.delete(tx, &snapshot, target).expect("a deletion");
+        assert!(matches!(done, UpdateOutcome::Done { .. }), "{done:?}, and nobody is in the way");
+        drop(snapshot);
+        tx.next_command().expect("a command");
+    }
+
+    /// Updates the row of an id in a statement of `tx`, without a change of its values. Returns the
+    /// row's address now.
+    pub(crate) fn update_in(&self, tx: &Transaction, id: i32) -> Tid {
+        let snapshot = tx.snapshot_for_write().expect("a snapshot");
+        let (target, old) = self.find(tx, &snapshot, id);
+        let work = &mut Workspace::new();
+        let done = self.table.update(tx, &snapshot, target, &old, &old, work).expect("an update");
+        drop(snapshot);
+        tx.next_command().expect("a command");
+        match done {
+            UpdateOutcome::Done { root } => root,
+            other => panic!("{other:?}, and nobody is in the way"),
+        }
     }
 
     /// Gives the row of an id other values, in its own transaction, unless a unique index refuses
