@@ -253,7 +253,7 @@ stories! {
         "a session acts on a commit that its next snapshot does not see, and the row is there twice";
     Depends 1000 early_writers,
         "a session acts on a commit that its next snapshot does not see, and the row is there twice";
-    SnapshotDepends 20000 early_writers_apart,
+    SnapshotDepends 30000 early_writers_apart,
         "a client has an answer that shows a newer commit than its session met, and a crash loses the commit";
     Carried 1000 pipeline,
         "the next transaction of a session does not see the commit of the last one";
@@ -384,7 +384,7 @@ fn shared_snapshot(_: &mut Random) -> Plan {
     // The worker's slot comes before its leader's.
     Plan::new()
         .with(ActorPlan::Worker { leader: 1 })
-        .session(vec![repeatable(vec![Statement::HeapScan; 8])])
+        .session(vec![repeatable(vec![Statement::HeapScan; 4])])
         .session(vec![tx(vec![set_b(a(0), 1)])])
         .with(ActorPlan::Pruner { rounds: 8 })
 }
@@ -635,7 +635,7 @@ fn late_and_followed(_: &mut Random) -> Plan {
 fn early_writers_apart(_: &mut Random) -> Plan {
     let statements = vec![set_b(a(0), 2), scan(all(0))];
     let rollback = TransactionPlan { end: End::Abort, ..pipelined(statements) };
-    let reads = TransactionPlan { pipelined: true, ..repeatable(vec![Statement::HeapScan; 8]) };
+    let reads = TransactionPlan { pipelined: true, ..repeatable(vec![Statement::HeapScan; 4]) };
     Plan::new()
         .session(vec![tx(vec![set_b(a(0), 1)])])
         .session(vec![pipelined(vec![set_b(a(1), 2)]), reads])

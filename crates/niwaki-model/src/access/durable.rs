@@ -208,6 +208,7 @@ impl World {
             }
         }
         self.transactions.begin_again(last);
+        self.pending.clear();
         let answered = self.answered;
         if answered > last {
             self.violate(Invariant::LostAnswer, || {

@@ -11,7 +11,8 @@
 use crate::access::transaction::{Dependence, LogFailed, Transaction};
 use crate::rules::Rule;
 use crate::scheduler::Actor;
-use crate::state::transactions::{Csn, Pending, Status};
+use crate::state::log::Pending;
+use crate::state::transactions::{Csn, Status};
 use crate::state::world::World;
 
 /// The promises of a commit.
@@ -39,7 +40,7 @@ impl World {
         let (xids, writes) = (tx.xids.clone(), tx.writes.clone());
         let Kind { durable, late } = kind;
         let commit = Pending { csn, xids, writes, durable, late, marked: false };
-        self.transactions.pending.push_back(commit);
+        self.pending.push_back(commit);
         if self.rules.has(Rule::InOrder) {
             self.mark_logged();
         }
@@ -48,8 +49,8 @@ impl World {
 
     /// Marks the commits of the queue up to the first late one.
     fn mark_logged(&mut self) {
-        for at in 0..self.transactions.pending.len() {
-            let Pending { marked, late, .. } = self.transactions.pending[at];
+        for at in 0..self.pending.len() {
+            let Pending { marked, late, .. } = self.pending[at];
             if late && !marked && self.rules.has(Rule::LateCommit) {
                 if self.rules.has(Rule::LateFollowers) {
                     return;
@@ -61,7 +62,7 @@ impl World {
     }
 
     fn mark_pending(&mut self, at: usize) {
-        let commit = &mut self.transactions.pending[at];
+        let commit = &mut self.pending[at];
         commit.marked = true;
         let Pending { csn, xids, writes, .. } = commit.clone();
         for xid in &xids {
@@ -77,20 +78,20 @@ impl World {
     /// Marks one commit in a hold of its own, against rule `in-order`.
     pub(crate) fn mark_alone(&mut self, csn: Csn) {
         let unmarked = |commit: &Pending| commit.csn == csn && !commit.marked && !commit.late;
-        if let Some(at) = self.transactions.pending.iter().position(unmarked) {
+        if let Some(at) = self.pending.iter().position(unmarked) {
             self.mark_pending(at);
         }
     }
 
     pub(crate) fn is_marked(&self, csn: Csn) -> bool {
-        !self.transactions.pending.iter().any(|commit| commit.csn == csn && !commit.marked)
+        !self.pending.iter().any(|commit| commit.csn == csn && !commit.marked)
     }
 
     /// Flushes the log up to the last durable commit at or before `csn`.
     fn flush_until(&mut self, csn: Csn) -> Result<(), LogFailed> {
-        let waiting = self.transactions.pending.iter();
-        let last = waiting.filter(|commit| commit.durable && commit.csn <= csn).last();
-        let Some(last) = last.map(|commit| commit.csn) else { return Ok(()) };
+        let flushes = |commit: &&Pending| commit.durable && commit.csn <= csn;
+        let Some(last) = self.pending.iter().rev().find(flushes) else { return Ok(()) };
+        let last = last.csn;
         if self.log.failed {
             self.events.failed += 1;
             self.say(|| format!("the flush of {last} fails"));
@@ -104,7 +105,7 @@ impl World {
     /// Publishes the ready prefix of the queue. A late commit is marked now, and so are the commits
     /// behind it up to the next late one.
     fn publish_ready(&mut self) {
-        while let Some(first) = self.transactions.pending.front() {
+        while let Some(first) = self.pending.front() {
             if first.durable && first.csn > self.transactions.flushed {
                 break;
             }
@@ -112,7 +113,7 @@ impl World {
                 self.events.late += 1;
                 self.mark_pending(0);
             }
-            let Some(Pending { csn, late, .. }) = self.transactions.pending.pop_front() else {
+            let Some(Pending { csn, late, .. }) = self.pending.pop_front() else {
                 break;
             };
             self.transactions.published = csn;
@@ -129,10 +130,10 @@ impl World {
 
     /// Takes back a commit that could not be flushed, against rule `marked-stays`.
     pub(crate) fn withdraw(&mut self, csn: Csn) {
-        let Some(at) = self.transactions.pending.iter().position(|commit| commit.csn == csn) else {
+        let Some(at) = self.pending.iter().position(|commit| commit.csn == csn) else {
             return;
         };
-        if let Some(commit) = self.transactions.pending.remove(at) {
+        if let Some(commit) = self.pending.remove(at) {
             for xid in commit.xids {
                 self.transactions.mark(xid, Status::Aborted);
             }

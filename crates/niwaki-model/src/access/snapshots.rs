@@ -43,8 +43,8 @@ impl World {
         tx.dependence.meet(csn, if durable { csn } else { 0 });
     }
 
-    /// Returns the state of a holder of locks in memory. Whoever waits for one reads no version,
-    /// and notes no dependence.
+    /// Returns the state of a holder of locks in memory. A transaction that waits for one reads no
+    /// version, and notes no dependence.
     pub(crate) fn holder_status(&self, xid: Xid) -> Status {
         if self.early_release && !self.rules.has(Rule::DurableLocks) {
             self.transactions.marked(xid)

@@ -109,7 +109,7 @@ impl World {
 
     /// Checks that a transaction may write to a row, or lock it. With `strong`, no other
     /// transaction may hold any lock on the row; otherwise none may hold it FOR UPDATE.
-    /// Whoever gets a lock has met the commits of the holders before.
+    /// A transaction that gets a lock has met the commits of the holders before.
     pub(crate) fn concludes_unlocked(&mut self, version: &Version, tx: &Transaction, strong: bool) {
         let own = tx.top;
         let conflicts = |(row, xid, exclusive): &&(Row, Xid, bool)| {

@@ -38,6 +38,19 @@ pub(crate) struct Commit {
     pub(crate) writes: Writes,
 }
 
+/// A commit that is logged and not published (rule `early-release`).
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) csn: Csn,
+    pub(crate) xids: Vec<Xid>,
+    pub(crate) writes: Writes,
+    /// The commit is published only when it is flushed.
+    pub(crate) durable: bool,
+    /// The commit has definitions, which come into force when it is published.
+    pub(crate) late: bool,
+    pub(crate) marked: bool,
+}
+
 /// The log, and the pages as they were written last. Kept only in runs that crash.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {

@@ -1,8 +1,6 @@
 //! Transactions, with the slots of their snapshots, and the view that a collector reads of them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-use crate::state::oracle::Writes;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A transaction or subtransaction.
 pub(crate) type Xid = usize;
@@ -36,19 +34,6 @@ pub(crate) enum Slot {
     },
 }
 
-/// A commit that is logged and not published (rule `early-release`).
-#[derive(Clone, Debug)]
-pub(crate) struct Pending {
-    pub(crate) csn: Csn,
-    pub(crate) xids: Vec<Xid>,
-    pub(crate) writes: Writes,
-    /// The commit is published only when it is flushed.
-    pub(crate) durable: bool,
-    /// The commit has definitions, which come into force when it is published.
-    pub(crate) late: bool,
-    pub(crate) marked: bool,
-}
-
 /// The states of transactions, the published CSN and the slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Transactions {
@@ -60,8 +45,6 @@ pub(crate) struct Transactions {
     pub(crate) logged: Csn,
     /// Commits up to here are flushed; only early release uses it.
     pub(crate) flushed: Csn,
-    /// Commits that are logged and not published, in the order of the log.
-    pub(crate) pending: VecDeque<Pending>,
     /// Commits that a crash may lose although they were published.
     pub(crate) asynchronous: BTreeSet<Csn>,
     /// Commits with definitions.
@@ -86,7 +69,6 @@ impl Transactions {
             published: 1,
             logged: 1,
             flushed: 1,
-            pending: VecDeque::new(),
             asynchronous: BTreeSet::new(),
             late: BTreeSet::new(),
             defined: 1,
@@ -159,7 +141,6 @@ impl Transactions {
     pub(crate) fn begin_again(&mut self, last: Csn) {
         (self.published, self.logged, self.flushed, self.defined) = (last, last, last, last);
         self.next = last + 1;
-        self.pending.clear();
         self.asynchronous.retain(|csn| *csn <= last);
         self.late.retain(|csn| *csn <= last);
         self.waits.clear();

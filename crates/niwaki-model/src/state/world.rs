@@ -1,12 +1,12 @@
 //! The state that actors share, and the record of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::random::Random;
 use crate::rules::Rules;
 use crate::state::heap::{PAGES, Page, Tid};
 use crate::state::index::{Index, Key};
-use crate::state::log::Log;
+use crate::state::log::{Log, Pending};
 use crate::state::oracle::Oracle;
 use crate::state::row_locks::RowLocks;
 use crate::state::settling::Settling;
@@ -40,6 +40,8 @@ pub(crate) struct World {
     pub(crate) log: Log,
     /// Commits are marked when logged, and published when durable (rule `early-release`).
     pub(crate) early_release: bool,
+    /// Commits that are logged and not published, in the order of the log.
+    pub(crate) pending: VecDeque<Pending>,
     /// The newest durable commit behind an answer that a client has. Only a check uses it.
     pub(crate) answered: Csn,
     pub(crate) leaf_versions: u64,
@@ -143,6 +145,7 @@ impl World {
             oracle: Oracle::default(),
             log: Log::default(),
             early_release: false,
+            pending: VecDeque::new(),
             answered: 0,
             leaf_versions: 0,
             leaf_capacity: usize::MAX,

@@ -61,15 +61,16 @@ async fn run(actor: &Actor, tx: &mut Transaction, plan: &TransactionPlan) -> Res
         }
         answer(actor, &tx.dependence, plan.pipelined).await?;
         if let Err(why) = result {
-            let mut world = actor.world();
-            world.say(|| format!("fails: {why:?}"));
-            match why {
-                Refused::Deadlock => world.events.deadlocks += 1,
-                Refused::UniqueViolation => world.events.conflicts += 1,
-                Refused::Serialization | Refused::NoRoom | Refused::LogFailed => {}
-            }
-            let goes_on = world.random.one_in(2);
-            drop(world);
+            let goes_on = {
+                let mut world = actor.world();
+                world.say(|| format!("fails: {why:?}"));
+                match why {
+                    Refused::Deadlock => world.events.deadlocks += 1,
+                    Refused::UniqueViolation => world.events.conflicts += 1,
+                    Refused::Serialization | Refused::NoRoom | Refused::LogFailed => {}
+                }
+                world.random.one_in(2)
+            };
             failed = !(goes_on && roll_back(actor, tx).await?);
             if failed {
                 break;
