@@ -93,7 +93,7 @@ macro_rules! try_each_child {
     };
 }
 
-/// How much two expressions are alike.
+/// The degree to which two expressions are alike.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Likeness {
     /// They compute the same value from the same row. Rare constructs of nested queries never do.
@@ -171,8 +171,7 @@ impl Expr {
         self.is_like(other, Likeness::Value)
     }
 
-    /// Decides whether both expressions are copies of one expression of the statement, which nobody
-    /// has changed since.
+    /// Decides whether both expressions are unchanged copies of one expression of the statement.
     pub fn is_copy_of(&self, other: &Expr) -> bool {
         self.is_like(other, Likeness::Copy)
     }

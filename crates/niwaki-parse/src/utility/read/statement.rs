@@ -286,16 +286,13 @@ fn owner(s: &protobuf::AlterOwnerStmt, source: &str) -> Result<Utility> {
         return database::owner(s);
     }
     let object = s.object.as_deref().and_then(|node| node.node.as_ref());
-    match (ObjectType::try_from(s.object_type), object) {
-        (Ok(ObjectType::ObjectSchema), Some(NodeEnum::String(name))) => {
-            let role = role_name(s.newowner.as_ref())?;
-            Ok(Utility::SchemaOwner { name: name.sval.clone(), role })
-        }
-        _ => {
-            let words = object_words(s.object_type);
-            Err(SqlError::unsupported(format!("ALTER {words} OWNER TO")))
-        }
-    }
+    let kind = ObjectType::try_from(s.object_type);
+    let (Ok(ObjectType::ObjectSchema), Some(NodeEnum::String(name))) = (kind, object) else {
+        let words = object_words(s.object_type);
+        return Err(SqlError::unsupported(format!("ALTER {words} OWNER TO")));
+    };
+    let role = role_name(s.newowner.as_ref())?;
+    Ok(Utility::SchemaOwner { name: name.sval.clone(), role })
 }
 
 /// Returns the kind of relation that an ALTER names. `what` is the action in the message for other
