@@ -271,7 +271,7 @@ impl Storage {
         drop(control);
         replaced.inspect_err(|error| self.wal.segments.gate.close(error.clone()))?;
         // After a shutdown the next start takes existing segments for ready. So no segment is made
-        // here: the failure of its name's sync would go unnoticed.
+        // here: the failure of its name's sync would go unnoticed. The next start recycles them.
         if kind != CheckpointKind::Shutdown {
             self.recycle_wal(redo, old_redo)?;
         }
@@ -308,7 +308,7 @@ impl Storage {
     }
 
     /// Recycles old segments, and keeps as many as the last round of log took.
-    fn recycle_wal(&self, redo: Lsn, old_redo: Lsn) -> Result<()> {
+    pub(crate) fn recycle_wal(&self, redo: Lsn, old_redo: Lsn) -> Result<()> {
         debug_assert!(old_redo <= redo, "recovery began at {old_redo}, and now at {redo}");
         let payload = self.wal.segments.payload();
         let most = (self.options.max_wal_bytes / payload).max(2);

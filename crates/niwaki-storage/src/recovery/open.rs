@@ -261,6 +261,9 @@ impl Storage {
             self.checkpoint_with(CheckpointKind::EndOfRecovery, &mut Pace::full(), |_| finish())?;
         } else {
             finish()?;
+            // A shutdown keeps the log files before its checkpoint. A directory that is closed soon
+            // sees no other checkpoint.
+            self.recycle_wal(control.redo, control.redo)?;
         }
         self.wal.recovery_wrote();
         let took = self.env.clock.monotonic().saturating_sub(began);
