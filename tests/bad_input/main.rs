@@ -220,19 +220,25 @@ fn nested_statements_leave_the_server_alive() {
         ("* from (select ", "1", ") x"),
         ("exists (select ", "1", ")"),
         ("1 union (select ", "1", ")"),
+        ("1. operator(pg_catalog.+) ", "1", ""),
+        ("1_0. operator(pg_catalog.+) ", "1", ""),
+        ("(1.) operator(pg_catalog.+) ", "1", ""),
+        ("+ x.\u{b}and + ", "1", ""),
+        ("now() at time zone 1. at time zone ", "'x'", ""),
     ];
     let mut client = server.client();
     for levels in [300, 1_000, 2_000, 3_000, 5_000, 20_000] {
         for (open, inner, close) in kinds {
             let sql = format!("select {}{inner}{}", open.repeat(levels), close.repeat(levels));
-            let answers =
-                [client.batch_execute(&sql), client.batch_execute(&format!("explain {sql}"))];
-            for error in answers.into_iter().filter_map(Result::err) {
-                let code = error.code().map(|code| code.code().to_owned());
-                // Text of nested rows doubles its quotes at each level, so it outgrows a string.
-                let refused = matches!(code.as_deref(), Some("54001" | "54000" | "0A000"));
-                assert!(refused, "{levels} levels of {open}{inner}{close}: {error:?}");
+            // The text that a view keeps is written by the library, with brackets left out.
+            let view =
+                format!("begin; create view nested as {sql}; select * from nested; rollback");
+            for statement in [&sql, &format!("explain {sql}"), &view] {
+                let answer = client.batch_execute(statement);
+                let closed = answer.is_err_and(|error| error.code().is_none());
+                assert!(!closed, "{levels} levels of {open}{inner}{close}");
             }
+            client.batch_execute("rollback").unwrap();
         }
     }
     assert!(server.stop());

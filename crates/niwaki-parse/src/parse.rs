@@ -261,10 +261,14 @@ fn piece(bytes: &[u8], start: usize) -> (Piece<'_>, usize) {
         }
         b'/' if bytes.get(next) == Some(&b'*') => (Piece::Comment, behind_comment(bytes, next + 1)),
         b'$' => match behind_dollar_quote(bytes, next) {
-            end if end == next => (Piece::Sign(byte), end),
+            // The digits of a parameter have no point: a name may follow it directly.
+            end if end == next => match behind_digits(bytes, next) {
+                digits if digits == next => (Piece::Sign(byte), next),
+                digits => (Piece::Number, digits),
+            },
             end => (Piece::Literal, end),
         },
-        b'0'..=b'9' => (Piece::Number, run(&u8::is_ascii_digit)),
+        b'0'..=b'9' => (Piece::Number, behind_number(bytes, start)),
         b'a'..=b'z' | b'A'..=b'Z' | b'_' | 0x80.. => {
             let end =
                 run(&|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..));
@@ -286,8 +290,34 @@ fn piece(bytes: &[u8], start: usize) -> (Piece<'_>, usize) {
             }
             (Piece::Operators(operators_in(&bytes[start..end])), end)
         }
-        _ if byte.is_ascii_whitespace() => (Piece::Blank, next),
+        _ if byte.is_ascii_whitespace() || byte == VERTICAL_TAB => (Piece::Blank, next),
         _ => (Piece::Sign(byte), next),
+    }
+}
+
+/// A blank for the lexer, though not for [`u8::is_ascii_whitespace`].
+const VERTICAL_TAB: u8 = 0x0b;
+
+/// Returns the offset after the decimal digits at `position`.
+fn behind_digits(bytes: &[u8], position: usize) -> usize {
+    let rest = bytes.get(position..).unwrap_or_default();
+    position + rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// Returns the offset after the number at `position`. Its point belongs to it, also as its last
+/// character: a word after `1.` is no name. Letters directly after a number are part of it, or the
+/// lexer refuses them.
+fn behind_number(bytes: &[u8], position: usize) -> usize {
+    let run = |from: usize| {
+        let rest = bytes.get(from..).unwrap_or_default();
+        let belongs = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+        from + rest.iter().take_while(belongs).count()
+    };
+    let end = run(position);
+    match bytes.get(end..end + 2) {
+        Some(b"..") => end,
+        _ if bytes.get(end) == Some(&b'.') => run(end + 1),
+        _ => end,
     }
 }
 
@@ -349,6 +379,10 @@ fn nesting_bound(query: &str) -> usize {
                         close(&mut levels, &mut sum, true);
                     }
                 } else if let Some(level) = levels.last_mut() {
+                    if level.case && (is(b"when") || is(b"then") || is(b"else")) {
+                        // The parts of a CASE do not nest in each other.
+                        sum -= level.next_operand();
+                    }
                     sum += level.word(word);
                     if is(b"and") && level.betweens > 0 {
                         level.betweens -= 1;
@@ -716,7 +750,14 @@ mod tests {
             " union all select 1, 2",
             " join t on a and b",
             " operator(pg_catalog.+) 1",
+            " operator(pg_catalog.+) 1.",
+            " operator(pg_catalog.+) 1_0.",
+            " operator(pg_catalog.+) 0x1F",
+            " operator(pg_catalog.+) 1.5e-1",
+            " + x.\u{b}and",
+            " + $1.and",
             " at time zone 'x'",
+            " at time zone 1.",
             " isnull",
         ] {
             let query = format!("select 1{}", part.repeat(levels));
@@ -746,6 +787,8 @@ mod tests {
             assert_eq!(operators_in(text.as_bytes()), count, "{text}");
         }
         let query = format!("select {}", "case when a and b then 1 end, ".repeat(levels));
+        assert!(nesting_bound(&query) < 100);
+        let query = format!("select case {} end", "when a = 1 then b + 2 ".repeat(levels));
         assert!(nesting_bound(&query) < 100);
         assert!(nesting_bound(&"begin; select (1); end; ".repeat(levels)) < 100);
     }
