@@ -4,7 +4,7 @@
 //! no prune hint, no known free line pointer ──────────────────► no pass
 //! known free line pointer ────────────────────────────────────► a pass
 //! the last answer of this writer still holds (`unprunable.rs`) ► no pass
-//! the transaction that the prune hint names has ended ─────────► a pass
+//! every snapshot sees the end of the transaction in the hint ──► a pass
 //! a walk: the first version that aborted, or may go ───────────► a pass
 //!         none ── the hint and the retained versions are noted ► no pass
 //! ```
@@ -56,7 +56,9 @@ impl Heap<'_> {
             return Ok(true);
         }
         let horizon = self.txns.horizon();
-        if free.is_empty() && self.hint_runs(page) && !self.frees_something(page, seeker, &horizon)
+        if free.is_empty()
+            && self.may_stay(page, &horizon)
+            && !self.frees_something(page, seeker, &horizon)
         {
             self.clear_settled(page)?;
             return Ok(true);
@@ -67,11 +69,16 @@ impl Heap<'_> {
         Ok(true)
     }
 
-    /// Returns whether the oldest transaction that ended a version of the page, by the prune hint,
-    /// still runs. Once it has ended, a pass nearly always frees something, so no walk comes first.
-    fn hint_runs(&self, page: &Page) -> bool {
-        let ender = absolute(page::base(page), page::prune_xid(page));
-        self.txns.status(ender) == XidStatus::InProgress
+    /// Returns whether some snapshot may see a version that the transaction in the prune hint
+    /// ended. That end is the oldest on the page. If none sees it, a pass nearly always frees
+    /// something, and no walk comes first.
+    fn may_stay(&self, page: &Page, horizon: &Horizon) -> bool {
+        match self.txns.status(absolute(page::base(page), page::prune_xid(page))) {
+            XidStatus::InProgress => true,
+            XidStatus::Committed(end) => end > horizon.oldest(),
+            // The next oldest end is not known.
+            XidStatus::Aborted => true,
+        }
     }
 
     /// Returns whether the writer's last walk, or its last one but for own changes, shows that
@@ -140,16 +147,14 @@ impl Heap<'_> {
             let Some(tuple) = page::tuple_at(page, id) else { continue };
             let mut version = NOTHING;
             self.judge_version(&mut version, &mut states, horizon, (offset, tuple), Some(&[]));
-            if !version.is_kept() || version.xmax_aborted {
-                return None;
-            }
-            if tuple.has(flags::STUB) {
-                if !is_followed(page, offset, version.begin, horizon) {
-                    return None;
-                }
+            // No snapshot sees a stub, but a follower may come to it.
+            if tuple.has(flags::STUB) && is_followed(page, offset, version.begin, horizon) {
                 // Its followers' snapshots may end at any time.
                 staying.lasts = false;
                 continue;
+            }
+            if !version.is_kept() || version.xmax_aborted {
+                return None;
             }
             if let Verdict::Retained(first, last) = version.verdict {
                 staying.left.add((first, last), tuple.data().len());
