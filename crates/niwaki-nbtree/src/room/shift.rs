@@ -97,6 +97,11 @@ impl Index {
                 self.follow_to_write(link, 0)?
             };
             let Some(passing) = passing else { return Ok(None) };
+            if passing.next() == left.id().block {
+                // The leaf is latched all the while: this thread would wait for itself.
+                let detail = format!("right link back to {}", left.id().block);
+                return Err(self.damaged(passing.id().block, None, "B2", detail));
+            }
             let items = with_new(&passing, None);
             if !self.may_shift(&passing, &items) {
                 return Ok(None);

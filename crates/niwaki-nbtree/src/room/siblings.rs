@@ -168,6 +168,11 @@ impl Index {
         }
         let siblings = (item + 1..=parent.item_count()).take(SIBLINGS_MAX);
         let links: Vec<Link> = siblings.filter_map(child).map(|block| self.link(block)).collect();
+        if links.iter().any(|link| link.block == left.id().block) {
+            // The leaf is latched all the while: this thread would wait for itself.
+            let detail = format!("two downlinks to {}", left.id().block);
+            return Err(self.damaged(parent.id().block, None, "B2", detail));
+        }
         debug_assert!(
             links.first().is_some_and(|link| link.block == left.next()),
             "the nearest sibling comes first"
