@@ -242,6 +242,8 @@ impl<L: RecordFormat> RunWriter<L> {
         };
         file.append(&self.chunk)?;
         let checksum = crc32c::crc32c(&self.chunk);
+        let size = size_of::<WrittenChunk>();
+        growing::ask_to_grow(self.written.capacity() * size, self.written.len() * size, size)?;
         self.written.push(WrittenChunk { bytes: self.chunk.len(), checksum });
         self.chunk.clear();
         Ok(())
@@ -422,9 +424,13 @@ impl<L: RecordFormat> RunReader<L> {
         growing::ask_to_grow(self.chunk.capacity(), 0, bytes)?;
         self.chunk.reserve_exact(bytes);
         self.chunk.resize(bytes, 0);
-        run.file.read_exact_at(&mut self.chunk, self.read_to)?;
         let chunks = &run.chunks[self.next_chunk..self.next_chunk + count];
-        run.check(chunks, self.read_to, &self.chunk)?;
+        let read = run.file.read_exact_at(&mut self.chunk, self.read_to);
+        if let Err(error) = read.and_then(|()| run.check(chunks, self.read_to, &self.chunk)) {
+            // No caller may take a record of what was not verified.
+            self.chunk.clear();
+            return Err(error);
+        }
         self.next_chunk += count;
         self.read_to += bytes as u64;
         debug_assert!(self.read_to <= run.file.len(), "a reader is beyond the end of its file");
