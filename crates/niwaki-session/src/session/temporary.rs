@@ -97,7 +97,16 @@ impl Session {
     pub(crate) fn discard_temporary(&mut self) -> Result<()> {
         let state = self.catalog.state();
         let Some(schema) = state.temporary_schema() else { return Ok(()) };
-        self.drop_all(state.relations().filter(|r| r.schema == schema).cloned().collect())
+        let relations: Vec<_> = state.relations().filter(|r| r.schema == schema).cloned().collect();
+        if !relations.is_empty() {
+            // READ ONLY allows this. The commit needs a transaction id for the files that go.
+            let transaction = self.open_transaction()?;
+            let before = transaction.set_writes_temporary(true);
+            let written = transaction.write_xid();
+            transaction.set_writes_temporary(before);
+            written?;
+        }
+        self.drop_all(relations)
     }
 
     fn drop_all(&mut self, relations: Vec<Arc<Relation>>) -> Result<()> {
