@@ -545,7 +545,7 @@ fn a_cancelled_vacuum_says_so_and_another_finishes() {
     resting(&mut s);
     let control = Arc::clone(s.control());
     // The moments are far enough apart to hit each phase, and few enough for a short test.
-    for moment in [1, 3, 60, 150, 260, 300, 330, 390, 450] {
+    for moment in [1, 3, 60, 150, 260, 300, 330, 390, 350] {
         each(&mut s, &["delete from t where id % 7 = 0"]);
         let rows = run(&mut s, "select count(*), sum(k) from t");
         let (mut readings, cancelled) = (0, Arc::clone(&control));
